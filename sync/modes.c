@@ -254,25 +254,56 @@ static int update_alone(struct sync *sync, const struct local_batch *local)
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_UPDATE) : rc;
 }
 
+static int await_sum(struct sync *sync, const struct local_batch *local, uint32_t bucket)
+{
+    const int rc = await_gradients(sync, bucket, local->number);
+    return rc == 0 && sync->spec.reduce->ops != &reduce_none_ops ? step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION)
+                                                                 : rc;
+}
+
+static int update_with_sum(struct sync *sync, const struct local_batch *local, uint32_t bucket)
+{
+    const int rc = update_bucket(sync, local, bucket, local->global_count);
+    return rc == 0 ? step_clock_mark(sync->clock, SPENT_UPDATE) : rc;
+}
+
 static int await_and_update(struct sync *sync, const struct local_batch *local, uint32_t bucket)
 {
-    int rc = await_gradients(sync, bucket, local->number);
-    if (rc == 0 && sync->spec.reduce->ops != &reduce_none_ops)
-        rc = step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION);
-    if (rc == 0)
-        rc = update_bucket(sync, local, bucket, local->global_count);
-    return rc == 0 ? step_clock_mark(sync->clock, SPENT_UPDATE) : rc;
+    const int rc = await_sum(sync, local, bucket);
+    return rc == 0 ? update_with_sum(sync, local, bucket) : rc;
 }
 
 /* ---- replicated ---- */
 
+/* Update this tower's parts of the head, whose gradients are of all samples, or only check them if all weights are
+ * updated at once later, with the last bucket. */
+static int update_parts(struct sync *sync, const struct local_batch *local)
+{
+    struct tower *const tower = sync->spec.tower;
+    const size_t first = tower_arena(tower)->shared, count = tower_arena(tower)->updated - first;
+    if (count == 0)
+        return 0;
+    int rc = tower_weigh(tower, first, count, local->global_count);
+    if (rc == 0)
+        rc = tower_updates_at_once(tower) ? tower_check(tower, first, count)
+                                          : update(sync, local, first, count, local->global_count);
+    return rc == 0 ? step_clock_mark(sync->clock, SPENT_UPDATE) : rc;
+}
+
 /* Gradients are summed over the towers, bucket by bucket while backward continues. Every tower updates each bucket in
- * the same way as soon as its sum is complete, so the towers stay equal. */
+ * the same way as soon as its sum is complete, so the towers stay equal. Parts of the head are updated while sums are
+ * computed: before the first one is awaited or, if it contains the sum of class weights, after that. */
 static int replicated_apply(struct sync *sync, const struct local_batch *local)
 {
-    int rc = 0;
-    for (uint32_t b = 0; b < sync->buckets.of[REGION_GRADIENTS].count && rc == 0; b++)
-        rc = await_and_update(sync, local, b);
+    const bool has_class_weights = tower_arena(sync->spec.tower)->lead > 0;
+    int rc = has_class_weights ? 0 : update_parts(sync, local);
+    for (uint32_t b = 0; b < sync->buckets.of[REGION_GRADIENTS].count && rc == 0; b++) {
+        rc = await_sum(sync, local, b);
+        if (rc == 0 && has_class_weights && b == 0)
+            rc = update_parts(sync, local);
+        if (rc == 0)
+            rc = update_with_sum(sync, local, b);
+    }
     return rc;
 }
 

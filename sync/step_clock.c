@@ -138,6 +138,7 @@ static uint64_t *time_of(struct step_times *times, enum spent spent)
         [SPENT_FORWARD] = offsetof(struct step_times, forward),
         [SPENT_BACKWARD] = offsetof(struct step_times, backward),
         [SPENT_EXPOSED_REDUCTION] = offsetof(struct step_times, exposed_reduction),
+        [SPENT_EXPOSED_EXCHANGE] = offsetof(struct step_times, exposed_exchange),
         [SPENT_UPDATE] = offsetof(struct step_times, update),
     };
     return (uint64_t *)(void *)((char *)times + offsets[spent]);
@@ -146,7 +147,8 @@ static uint64_t *time_of(struct step_times *times, enum spent spent)
 /* The kind of an interval; a wait shorter than WAIT_LEAST_NS counts as other time. */
 static enum spent spent_on(const struct mark *mark, uint64_t elapsed_ns)
 {
-    const bool is_wait = mark->spent == SPENT_EXPOSED_COPY || mark->spent == SPENT_EXPOSED_REDUCTION;
+    const bool is_wait = mark->spent == SPENT_EXPOSED_COPY || mark->spent == SPENT_EXPOSED_REDUCTION ||
+                         mark->spent == SPENT_EXPOSED_EXCHANGE;
     return is_wait && elapsed_ns < WAIT_LEAST_NS ? SPENT_OTHER : mark->spent;
 }
 
@@ -192,6 +194,7 @@ void step_clock_record(const struct step_clock *clock, struct trace_track *track
         [SPENT_FORWARD] = TRACE_FORWARD,
         [SPENT_BACKWARD] = TRACE_BACKWARD,
         [SPENT_EXPOSED_REDUCTION] = TRACE_EXPOSED_REDUCTION,
+        [SPENT_EXPOSED_EXCHANGE] = TRACE_EXPOSED_EXCHANGE,
         [SPENT_UPDATE] = TRACE_UPDATE,
     };
     if (track == NULL)

@@ -17,13 +17,14 @@ enum spent {
     SPENT_FORWARD,
     SPENT_BACKWARD,
     SPENT_EXPOSED_REDUCTION,
+    SPENT_EXPOSED_EXCHANGE,     /* waiting for what towers exchange with model.parts */
     SPENT_UPDATE,
     SPENT_COUNT
 };
 
 /* The times of the parts of a step in ns; they sum to total. */
 struct step_times {
-    uint64_t input_wait, exposed_copy, forward, backward, exposed_reduction, update, other;
+    uint64_t input_wait, exposed_copy, forward, backward, exposed_reduction, exposed_exchange, update, other;
     uint64_t total;
 };
 
@@ -46,8 +47,8 @@ int step_clock_end(struct step_clock *clock, enum spent spent);
 /* The event at the end of the oldest step that is queued and not yet read. */
 struct event *step_clock_oldest(const struct step_clock *clock);
 /* Read the times of that step, which must have ended, and when it ended on the clock of clock_now_ns. On a GPU two
- * events with nothing between them are a microsecond or two apart, so a wait of less than 2 us for a copy or a
- * reduction counts as other time. 0 or a negative errno. */
+ * events with nothing between them are a microsecond or two apart, so a wait of less than 2 us for a copy, a
+ * reduction or an exchange counts as other time. 0 or a negative errno. */
 int step_clock_read(struct step_clock *clock, struct step_times *times_out, uint64_t *ended_ns_out);
 /* Write the step that was read last, batch `local` of tower `tower`, with all its marks to the tower's trace (track
  * NULL: does nothing). Times are those of the device's clock, counted from the first step. Called before the next

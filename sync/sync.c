@@ -2,22 +2,34 @@
  * buckets, and joining and leaving the reduction. Called by the trainer; the modes' parts of a step are in modes.c. */
 #include "sync/sync.h"
 
+#include <assert.h>
+
+#include "stage/trace/range.h"
 #include "sync/server.h"
 
 /* The most marks of a mode in a step: weights from a server, update, a mean before forward and one after the step. */
 #define BATCH_MARKS 4u
+#define EXCHANGE_MARKS 2u       /* of an exchange, and of what was computed before it */
 
 /* ---- what is reduced ---- */
 
 static struct reduce_region state_region(struct tower *tower, uint32_t state)
 {
     const bool is_kept = state < optimizer_state_count(tower_spec(tower)->optimizer.kind);
-    return (struct reduce_region){ tower_state(tower, state), is_kept ? tower_arena(tower)->updated : 0 };
+    return (struct reduce_region){ tower_state(tower, state), is_kept ? tower_arena(tower)->shared : 0 };
 }
 
+static struct reduce_region outside_region(const struct tower *tower)
+{
+    struct reduce_region region = { .count = 0 };
+    region.count = tower_outside(tower, &region.floats);
+    return region;
+}
+
+/* Of parameters, what every tower has. */
 struct reduce_region sync_region(struct tower *tower, enum region region)
 {
-    const size_t count = tower_arena(tower)->updated, statistics = tower_statistics_count(tower);
+    const size_t count = tower_arena(tower)->shared, statistics = tower_statistics_count(tower);
     const bool has_average = tower_spec(tower)->average_decay > 0;
     const struct reduce_region regions[REGION_COUNT] = {
         [REGION_GRADIENTS] = { tower_applied(tower), count },
@@ -28,6 +40,7 @@ struct reduce_region sync_region(struct tower *tower, enum region region)
         [REGION_STATISTICS] = { tower_statistics(tower), statistics },
         [REGION_AVERAGES] = { tower_average_weights(tower), has_average ? count : 0 },
         [REGION_AVERAGED_STATISTICS] = { tower_average_statistics(tower), has_average ? statistics : 0 },
+        [REGION_OUTSIDE] = outside_region(tower),
     };
     return regions[region];
 }
@@ -45,6 +58,8 @@ static bool is_summed(const struct sync_spec *spec, enum region region)
 /* Do the towers sum the region, or exchange it with each other or a server? */
 static bool is_exchanged(const struct sync_spec *spec, enum region region)
 {
+    if (region == REGION_OUTSIDE)
+        return spec->schedule->towers > 1 && sync_region(spec->tower, region).count > 0;
     const bool is_owned = region == REGION_WEIGHTS || (region >= REGION_STATES && region < REGION_STATISTICS);
     return is_summed(spec, region) || (is_owned && (spec->ops->has_owners || spec->ops->serves != SERVES_NOBODY));
 }
@@ -87,6 +102,16 @@ static void add_served(const struct sync_spec *spec, struct buckets *buckets)
             buckets_add_whole(buckets, region, count, fetch);
 }
 
+/* A bucket for each exchange of the head, in their order. */
+static void add_exchanges(const struct sync_spec *spec, struct buckets *buckets)
+{
+    struct head_exchange exchanges[HEAD_EXCHANGES_MAX];
+    const uint32_t towers = spec->schedule->towers, count = towers > 1 ? tower_exchanges(spec->tower, exchanges) : 0;
+    for (uint32_t e = 0; e < count; e++)
+        buckets_add_exchange(buckets, exchanges[e].offset, exchanges[e].count, towers,
+                             exchanges[e].sums ? BUCKET_REDUCE_SCATTER : BUCKET_ALL_GATHER);
+}
+
 void sync_find_buckets(const struct sync_spec *spec, struct buckets *buckets_out)
 {
     *buckets_out = (struct buckets){ .count = 0 };
@@ -100,6 +125,7 @@ void sync_find_buckets(const struct sync_spec *spec, struct buckets *buckets_out
     for (int region = REGION_STATISTICS; region < REGION_COUNT; region++)
         if (is_summed(spec, region))
             buckets_add_whole(buckets_out, region, tower_statistics_count(spec->tower), BUCKET_ALL_REDUCE);
+    add_exchanges(spec, buckets_out);
 }
 
 /* Bytes of a copy of the region in host memory. */
@@ -148,7 +174,7 @@ size_t sync_device_bytes(const struct sync_spec *spec)
 static int cut_tower(struct sync *sync)
 {
     const uint32_t count = sync->buckets.of[REGION_GRADIENTS].count;
-    size_t ends[REGION_BUCKETS_MAX] = { tower_arena(sync->spec.tower)->updated };
+    size_t ends[REGION_BUCKETS_MAX] = { tower_arena(sync->spec.tower)->shared };
     for (uint32_t b = 0; b < count; b++)
         ends[b] = sync->buckets.bucket[b].offset + sync->buckets.bucket[b].count;
     return tower_set_segments(sync->spec.tower, ends, count > 0 ? count : 1);
@@ -163,7 +189,8 @@ int sync_init(struct sync *sync, const struct sync_spec *spec)
 
 uint32_t sync_marks(const struct sync *sync)
 {
-    return BATCH_MARKS + 2 * sync->buckets.of[REGION_GRADIENTS].count;
+    return BATCH_MARKS + 2 * sync->buckets.of[REGION_GRADIENTS].count +
+           EXCHANGE_MARKS * sync->buckets.of[REGION_OUTSIDE].count;
 }
 
 int sync_join(struct sync *sync, struct step_clock *clock)
@@ -203,7 +230,7 @@ void sync_leave(struct sync *sync)
 
 uint32_t sync_gradient_samples(const struct sync *sync, const struct local_batch *local, size_t offset)
 {
-    bool is_summed = false;
+    bool is_summed = offset >= tower_arena(sync->spec.tower)->shared;   /* a part of the head has all samples */
     for (uint32_t b = 0; b < sync->buckets.of[REGION_GRADIENTS].count; b++) {
         const struct bucket *const bucket = &sync->buckets.bucket[b];
         const bool is_here = bucket->use == BUCKET_ALL_REDUCE ||
@@ -211,6 +238,22 @@ uint32_t sync_gradient_samples(const struct sync *sync, const struct local_batch
         is_summed = is_summed || (is_here && offset >= bucket->offset && offset - bucket->offset < bucket->count);
     }
     return is_summed && sync->spec.ops->bucket_ready != NULL ? local->global_count : local->count;
+}
+
+int sync_exchange(struct sync *sync, uint32_t exchange, uint64_t batch)
+{
+    struct reduce *const reduce = sync->spec.reduce;
+    const struct bucket_run run = sync->buckets.of[REGION_OUTSIDE];
+    const uint32_t bucket = run.first + exchange;
+    if (run.count == 0 || sync->buckets.bucket[bucket].count == 0)
+        return 0;
+    assert(exchange < run.count);
+    range_begin(TRACE_EXPOSED_EXCHANGE, batch);
+    int rc = reduce->ops->start(reduce, sync->spec.index, bucket, batch);
+    if (rc == 0)
+        rc = reduce->ops->wait(reduce, sync->spec.index, bucket);
+    range_end();
+    return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_EXCHANGE) : rc;
 }
 
 void sync_record(struct sync *sync)

@@ -121,8 +121,15 @@ int sync_begin(struct sync *sync);
 /* Called once, whether sync_join was called or not. */
 void sync_leave(struct sync *sync);
 /* The number of samples over which the gradient at this offset of the arena is summed after training batch `local`: the
- * whole batch if this tower's gradients contain the sum over towers, otherwise the tower's own samples. Any thread. */
+ * whole batch if this tower's gradients contain the sum over towers, or are those of its parts of the head; otherwise
+ * the tower's own samples. Any thread. */
 uint32_t sync_gradient_samples(const struct sync *sync, const struct local_batch *local, size_t offset);
+/* With model.parts: queue an exchange of the head (tower_exchanges) for batch `batch`, of training or evaluation, on the
+ * streams for communication, and let the compute stream wait for it. All towers make the same exchanges of each batch in
+ * the same order, also for no samples, each at most once. The thread waits for the other towers' threads. The caller has
+ * marked on the clock what was computed before. With one tower, or if the exchange has no numbers, does nothing. 0 or a
+ * negative errno. */
+int sync_exchange(struct sync *sync, uint32_t exchange, uint64_t batch);
 /* Called when a batch has ended: writes its reductions to the trace, if they are not there yet. */
 void sync_record(struct sync *sync);
 /* While the tower's thread waits for its device: does it have to call sync_poll, and has the reduction failed (a

@@ -156,6 +156,7 @@ const char *trace_name_words(enum trace_name name)
         [TRACE_FORWARD] = "forward",
         [TRACE_BACKWARD] = "backward",
         [TRACE_EXPOSED_REDUCTION] = "exposed reduction",
+        [TRACE_EXPOSED_EXCHANGE] = "exposed exchange",
         [TRACE_UPDATE] = "update",
         [TRACE_OTHER] = "other",
         [TRACE_REDUCE] = "reduce",

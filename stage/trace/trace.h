@@ -42,6 +42,7 @@ enum trace_name {
     TRACE_FORWARD,
     TRACE_BACKWARD,
     TRACE_EXPOSED_REDUCTION,
+    TRACE_EXPOSED_EXCHANGE,
     TRACE_UPDATE,
     TRACE_OTHER,
     TRACE_REDUCE,               /* argument: the bucket's number, also of the next two */

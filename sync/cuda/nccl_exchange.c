@@ -467,6 +467,8 @@ static int queue_sum_pieces(struct nccl_rank *rank, const struct nccl_range *ran
     float *const own = (float *)range->values + part.begin, *const copy = piece_from(rank, rank->tower);
     const size_t bytes = part.count * sizeof(float);
     struct sum_terms terms = { .count = 0 };
+    if (part.count == 0)
+        return 0;
     int rc = stream->device->ops->copy(stream, copy, own, bytes, COPY_ON_DEVICE);
     for (uint32_t tower = 0; tower < rank->group->towers; tower++)
         add_operand(&terms, (struct operand){ piece_from(rank, tower), VALUE_FP32 }, tower, 1);

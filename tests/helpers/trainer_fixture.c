@@ -332,8 +332,8 @@ static void check_report(struct trainer_fixture *fixture, const struct fixture_t
         assert_int_equal(report->ids[i], local.first_position + i);
     assert_true(t->total > 0);
     assert_true(t->other <= t->total);
-    assert_int_equal(t->input_wait + t->exposed_copy + t->forward + t->backward + t->exposed_reduction + t->update +
-                     t->other, t->total);
+    assert_int_equal(t->input_wait + t->exposed_copy + t->forward + t->backward + t->exposed_reduction +
+                     t->exposed_exchange + t->update + t->other, t->total);
     if (local.phase == PHASE_EVALUATE)
         check_answers(own);
 }

@@ -25,8 +25,8 @@ static void arena_draw(struct sample_arena *sample, uint32_t parameters, uint32_
         sample->ranges[i] = (struct arena_range){ .offset = offset, .count = count };
         offset += (count + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
     }
-    sample->arena = (struct arena){ .parameter_count = parameters, .ranges = sample->ranges, .updated = offset,
-                                    .count = offset + 64 };      /* the rest is frozen */
+    sample->arena = (struct arena){ .parameter_count = parameters, .ranges = sample->ranges, .shared = offset,
+                                    .updated = offset, .count = offset + 64 };       /* the rest is frozen */
 }
 
 static bool is_parameter_start(const struct arena *arena, size_t offset)
@@ -57,7 +57,7 @@ static void assert_covers(const struct buckets *buckets, const struct arena *are
         assert_true(is_parameter_start(arena, end));
         end += buckets->bucket[b].count;
     }
-    assert_int_equal(end, arena->updated);
+    assert_int_equal(end, arena->shared);
 }
 
 TEST(buckets_cover_every_arena_in_order_and_cut_no_parameter)
@@ -137,7 +137,7 @@ TEST(automatic_buckets_are_one_or_grow)
     for (uint32_t i = 0; i < PARAMETERS; i++)
         ranges[i] = (struct arena_range){ (size_t)i * FLOATS, FLOATS };
     for (arena.parameter_count = 1; arena.parameter_count <= PARAMETERS; arena.parameter_count++) {
-        arena.updated = arena.count = (size_t)arena.parameter_count * FLOATS;
+        arena.shared = arena.updated = arena.count = (size_t)arena.parameter_count * FLOATS;
         buckets_make(&buckets, &arena, BUCKET_AUTO);
         assert_covers(&buckets, &arena);
         if (arena.parameter_count <= 32)
@@ -156,9 +156,43 @@ TEST(automatic_buckets_of_large_arenas_are_not_too_many)
     struct arena arena = { .parameter_count = PARAMETERS_MAX, .ranges = ranges };
     for (uint32_t i = 0; i < PARAMETERS_MAX; i++)
         ranges[i] = (struct arena_range){ (size_t)i << 24, (size_t)1 << 24 };
-    arena.updated = arena.count = (size_t)PARAMETERS_MAX << 24;
+    arena.shared = arena.updated = arena.count = (size_t)PARAMETERS_MAX << 24;
     buckets_make(&buckets, &arena, BUCKET_AUTO);
     assert_covers(&buckets, &arena);
+}
+
+/* The first parameters, which come last in the arena, are parts that this tower alone has. */
+TEST(parts_of_one_tower_are_in_no_bucket)
+{
+    static struct sample_arena sample;
+    static struct buckets buckets;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        arena_draw(&sample, 10, 3000, seed);
+        sample.arena.shared = sample.ranges[seed % 10].offset;
+        if (sample.arena.shared == 0)
+            continue;
+        for (size_t bytes = 1; bytes < (size_t)1 << 20; bytes *= 5) {
+            buckets_make(&buckets, &sample.arena, bytes);
+            assert_covers(&buckets, &sample.arena);
+        }
+    }
+}
+
+TEST(exchanges_are_a_bucket_each_with_a_piece_for_each_tower)
+{
+    static struct buckets buckets;
+    buckets.count = 0;
+    memset(buckets.of, 0, sizeof(buckets.of));
+    buckets_add_exchange(&buckets, 32, 7, 4, BUCKET_ALL_GATHER);
+    buckets_add_exchange(&buckets, 16, 0, 4, BUCKET_REDUCE_SCATTER);
+    assert_int_equal(buckets.of[REGION_OUTSIDE].count, 2);
+    assert_int_equal(buckets.bucket[0].use, BUCKET_ALL_GATHER);
+    assert_int_equal(buckets.bucket[0].offset, 32);
+    assert_int_equal(buckets.bucket[0].count, 28);
+    assert_int_equal(buckets.bucket[1].count, 0);
+    const struct bucket pieces = bucket_pieces(&buckets.bucket[0], 1, 2);
+    assert_int_equal(pieces.offset, 39);
+    assert_int_equal(pieces.count, 14);
 }
 
 TEST(a_net_without_parameters_has_one_empty_bucket)

@@ -40,6 +40,7 @@ static uint64_t *time_of(struct step_times *times, enum spent spent)
         [SPENT_FORWARD] = &times->forward,
         [SPENT_BACKWARD] = &times->backward,
         [SPENT_EXPOSED_REDUCTION] = &times->exposed_reduction,
+        [SPENT_EXPOSED_EXCHANGE] = &times->exposed_exchange,
         [SPENT_UPDATE] = &times->update,
     };
     return all[spent];
@@ -66,7 +67,7 @@ TEST(time_is_reported_as_what_it_was_spent_on)
 TEST(waits_that_were_none_are_other_time)
 {
     enum { TRIES = 1000 };
-    static const enum spent waits[] = { SPENT_EXPOSED_COPY, SPENT_EXPOSED_REDUCTION };
+    static const enum spent waits[] = { SPENT_EXPOSED_COPY, SPENT_EXPOSED_REDUCTION, SPENT_EXPOSED_EXCHANGE };
     struct rig rig;
     rig_open(&rig);
     for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {

@@ -87,6 +87,7 @@ static void add_times(struct step_times *sum, const struct step_times *times)
     sum->forward += times->forward;
     sum->backward += times->backward;
     sum->exposed_reduction += times->exposed_reduction;
+    sum->exposed_exchange += times->exposed_exchange;
     sum->update += times->update;
     sum->other += times->other;
     sum->total += times->total;
@@ -285,6 +286,7 @@ struct fractions totals_fractions(const struct step_totals *totals)
         .forward = (double)t->forward / all,
         .backward = (double)t->backward / all,
         .exposed_reduction = (double)t->exposed_reduction / all,
+        .exposed_exchange = (double)t->exposed_exchange / all,
         .update = (double)t->update / all,
         .other = (double)t->other / all,
     };

@@ -24,7 +24,9 @@ struct step_totals {
 
 /* Shares of the towers' time in training steps of this process, after warm-up if that has ended; they sum to 1 (all 0
  * without a step). */
-struct fractions { double input_wait, exposed_copy, forward, backward, exposed_reduction, update, other; };
+struct fractions {
+    double input_wait, exposed_copy, forward, backward, exposed_reduction, exposed_exchange, update, other;
+};
 
 struct step_percentiles { double p50_ms, p90_ms, p99_ms; };
 

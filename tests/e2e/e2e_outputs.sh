@@ -55,6 +55,7 @@ epochs
 explained
 fractions.backward
 fractions.exposed_copy
+fractions.exposed_exchange
 fractions.exposed_reduction
 fractions.forward
 fractions.input_wait
@@ -167,7 +168,7 @@ expect_summary first corrupt_records 0
 expect_summary first ended finished
 expect_summary first validation.complete true
 "$json_value" "$dir/summary.json" fractions.input_wait fractions.exposed_copy fractions.forward fractions.backward \
-    fractions.exposed_reduction fractions.update fractions.other |
+    fractions.exposed_reduction fractions.exposed_exchange fractions.update fractions.other |
     awk '{ if ($1 < 0) bad = 1; sum += $1 } END { exit bad || sum < 1 - 1e-9 || sum > 1 + 1e-9 }' ||
     fail 'the shares of tower time do not sum to 1'
 "$json_value" "$dir/summary.json" queues.ring.depth queues.ring.median queues.ring.least queues.ring.empty \

@@ -35,9 +35,10 @@ static uint64_t id_of(const struct local_batch *local, uint32_t i)
 static struct step_times times_of(const struct local_batch *local, uint32_t tower)
 {
     struct step_times times = { .input_wait = 1 + local->step, .exposed_copy = 2, .forward = 100 + tower,
-                                .backward = 200, .exposed_reduction = 7 * tower, .update = 11, .other = 5 };
+                                .backward = 200, .exposed_reduction = 7 * tower, .exposed_exchange = 3 + tower,
+                                .update = 11, .other = 5 };
     times.total = times.input_wait + times.exposed_copy + times.forward + times.backward + times.exposed_reduction +
-                  times.update + times.other;
+                  times.exposed_exchange + times.update + times.other;
     return times;
 }
 
@@ -98,7 +99,7 @@ static struct schedule schedule_of(uint32_t towers)
 
 static double sum_of(const struct fractions *share)
 {
-    return share->input_wait + share->exposed_copy + share->forward + share->backward + share->exposed_reduction +
+    return share->input_wait + share->exposed_copy + share->forward + share->backward + share->exposed_reduction + share->exposed_exchange +
            share->update + share->other;
 }
 
@@ -589,6 +590,21 @@ TEST(measures_by_class_are_kept_to_the_last_bit)
     *end = '\0';               /* as a version without measures wrote it */
     assert_int_equal(account_text_read(&again, text), 0);
     assert_memory_equal(&again, &sums, sizeof(sums));
+}
+
+TEST(times_of_exchanges_are_written_where_there_are_any)
+{
+    struct account_state sums = { .order_hash = 1 }, again;
+    char text[ACCOUNT_TEXT_BYTES], longer[ACCOUNT_TEXT_BYTES];
+    account_text_write(&sums, text);
+    sums.interval.times = (struct step_times){ .exposed_exchange = 17, .total = 20 };
+    sums.phases[PHASE_EVALUATE].times.exposed_exchange = UINT64_MAX;
+    account_text_write(&sums, longer);
+    assert_true(strlen(longer) > strlen(text));
+    assert_int_equal(account_text_read(&again, longer), 0);
+    assert_memory_equal(&again, &sums, sizeof(sums));
+    *strrchr(longer, ' ') = '\0';       /* one is missing */
+    assert_int_equal(account_text_read(&again, longer), -EINVAL);
 }
 
 int main(void)

@@ -54,7 +54,7 @@ expect_metrics() {
     expect_metric 'queue_empty_ratio{queue="ring"}' "$(last_row "$1" train queues.ring.empty)"
     expect_metric 'queue_depth_least{queue="slots"}' "$(last_row "$1" train queues.slots.least)"
     expect_metric 'loader_busy_ratio{stage="decode"}' "$(last_row "$1" train loader_busy.decoders)"
-    for part in input_wait exposed_copy forward backward exposed_reduction update other; do
+    for part in input_wait exposed_copy forward backward exposed_reduction exposed_exchange update other; do
         expect_metric "tower_time_ratio{part=\"$part\"}" "$(last_row "$1" train fractions.$part)"
     done
 }

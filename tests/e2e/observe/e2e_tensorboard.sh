@@ -14,7 +14,7 @@ expect_board() {
     expect_scalars "$1/train" perf/images_per_sec "$2" train images_per_second
     expect_scalars "$1/train" lr "$2" train learning_rate
     expect_scalars "$1/train" epoch "$2" train epoch
-    for part in input_wait exposed_copy forward backward exposed_reduction update other; do
+    for part in input_wait exposed_copy forward backward exposed_reduction exposed_exchange update other; do
         expect_scalars "$1/train" time/$part "$2" train fractions.$part
     done
     expect_scalars "$1/train" feed/ring "$2" train queues.ring.mean

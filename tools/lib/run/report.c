@@ -629,10 +629,13 @@ static void print_training(const struct report *report)
 static void print_time(const struct report *report)
 {
     const struct fractions share = account_fractions(report->account);
+    char exchange[48] = "";
+    if (share.exposed_exchange > 0)
+        snprintf(exchange, sizeof(exchange), ", exposed exchange %.1f", 100 * share.exposed_exchange);
     wrapped_print(stdout, "time      input wait %.1f %%, exposed copy %.1f, forward %.1f, backward %.1f, exposed "
-                          "reduction %.1f, update %.1f, other %.1f",
+                          "reduction %.1f%s, update %.1f, other %.1f",
                   100 * share.input_wait, 100 * share.exposed_copy, 100 * share.forward, 100 * share.backward,
-                  100 * share.exposed_reduction, 100 * share.update, 100 * share.other);
+                  100 * share.exposed_reduction, exchange, 100 * share.update, 100 * share.other);
 }
 
 /* The use of the input pipeline; if the run was stopped early, the current interval of the meter is still open. */
@@ -688,6 +691,8 @@ static struct verdict_facts find_facts(const struct report *report, const struct
     const double wall_ns = (double)end->loader_wall_ns;
     const struct feed_use feed = report_feed(report, end);
     const struct last_rank last = rank_waits_find(report->account->waits);
+    struct parts_gain parts = { .bytes = 0 };
+    (void)run_plan_parts_gain(report->plan, report->settings, report->net, &parts);
     return (struct verdict_facts){
         .steps = report->account->process.steps,
         .share = account_fractions(report->account),
@@ -707,6 +712,7 @@ static struct verdict_facts find_facts(const struct report *report, const struct
         .last_name = last.steps > 0 ? ranks_name(report->ranks, last.rank) : NULL,
         .last_host = last.steps > 0 ? ranks_host(report->ranks, last.rank) : NULL,
         .step_ms = account_step_ms(report->account),
+        .parts = parts,
     };
 }
 

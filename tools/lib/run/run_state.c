@@ -34,11 +34,12 @@ _Static_assert(RUN_PROGRESS_TEXT_BYTES <= CHECKPOINT_PROGRESS_BYTES, "and for th
 /* ---- the account as text ---- */
 
 /* Pointers to the numbers of an account in the order of the text: all counts, then losses, then numbers of images
- * without a loss. */
+ * without a loss; times of exchanges follow the measures. */
 struct account_places {
     uint64_t *counts[ACCOUNT_COUNTS_MAX];
     uint32_t count;
     double *losses[PHASE_COUNT + 2];
+    uint64_t *exchanges[PHASE_COUNT + 2];
     uint64_t *lossless[PHASE_COUNT + 2];
     uint32_t sum_count;
 };
@@ -54,6 +55,7 @@ static void add_totals(struct account_places *places, struct step_totals *totals
     memcpy(places->counts + places->count, counts, sizeof(counts));
     places->count += sizeof(counts) / sizeof(*counts);
     places->lossless[places->sum_count] = &totals->lossless;
+    places->exchanges[places->sum_count] = &times->exposed_exchange;
     places->losses[places->sum_count++] = &totals->loss_sum;
 }
 
@@ -82,7 +84,8 @@ static void measures_of(struct mean_measures *measures, double *places[MEASURES]
     memcpy(places, all, sizeof(all));
 }
 
-static void write_measures(struct mean_measures *measures, char text_out[ACCOUNT_TEXT_BYTES], size_t used)
+/* Returns the length of the text. */
+static size_t write_measures(struct mean_measures *measures, char text_out[ACCOUNT_TEXT_BYTES], size_t used)
 {
     double *places[MEASURES];
     measures_of(measures, places);
@@ -91,7 +94,16 @@ static void write_measures(struct mean_measures *measures, char text_out[ACCOUNT
         decimal_write(*places[i], number, sizeof(number));
         used += (size_t)snprintf(text_out + used, ACCOUNT_TEXT_BYTES - used, " %s", number);
     }
-    snprintf(text_out + used, ACCOUNT_TEXT_BYTES - used, " %" PRIu64, measures->largest);
+    return used + (size_t)snprintf(text_out + used, ACCOUNT_TEXT_BYTES - used, " %" PRIu64, measures->largest);
+}
+
+static void write_exchanges(const struct account_places *places, char text_out[ACCOUNT_TEXT_BYTES], size_t used)
+{
+    uint64_t all = 0;
+    for (uint32_t i = 0; i < places->sum_count; i++)
+        all |= *places->exchanges[i];
+    for (uint32_t i = 0; i < places->sum_count && all != 0; i++)
+        used += (size_t)snprintf(text_out + used, ACCOUNT_TEXT_BYTES - used, " %" PRIu64, *places->exchanges[i]);
 }
 
 void account_text_write(const struct account_state *state, char text_out[ACCOUNT_TEXT_BYTES])
@@ -109,7 +121,8 @@ void account_text_write(const struct account_state *state, char text_out[ACCOUNT
     for (uint32_t i = 0; i < places.sum_count; i++)
         used += (size_t)snprintf(text_out + used, ACCOUNT_TEXT_BYTES - used, "%" PRIu64 "%s", *places.lossless[i],
                                  i + 1 < places.sum_count ? " " : "");
-    write_measures(&copy.measures, text_out, used);
+    used = write_measures(&copy.measures, text_out, used);
+    write_exchanges(&places, text_out, used);
 }
 
 static const char *read_count(const char *text, uint64_t *count_out)
@@ -147,6 +160,16 @@ static const char *read_measures(const char *text, struct mean_measures *measure
     return text;
 }
 
+/* Runs without exchanges write no times of them, which stay 0. */
+static const char *read_exchanges(const char *text, const struct account_places *places)
+{
+    if (text == NULL || *text == '\0')
+        return text;
+    for (uint32_t i = 0; i < places->sum_count && text != NULL; i++)
+        text = read_count(text, places->exchanges[i]);
+    return text;
+}
+
 static bool is_possible(const struct step_totals *totals)
 {
     return totals->correct <= totals->images && totals->lossless <= totals->images && isfinite(totals->loss_sum);
@@ -170,7 +193,7 @@ int account_text_read(struct account_state *state_out, const char *text)
         text = read_loss(text, places.losses[i]);
     for (uint32_t i = 0; i < places.sum_count && text != NULL; i++)
         text = read_count(text, places.lossless[i]);
-    text = read_measures(text, &state.measures);
+    text = read_exchanges(read_measures(text, &state.measures), &places);
     if (text == NULL || *text != '\0' || !are_possible(&state))
         return -EINVAL;
     *state_out = state;

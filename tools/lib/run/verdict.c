@@ -26,7 +26,7 @@ static const char *const names[LIMIT_COUNT] = {
     [LIMIT_BURSTS] = "bursts",       [LIMIT_COPY] = "copying",        [LIMIT_SLOTS] = "slots",
     [LIMIT_REDUCTION] = "reduction", [LIMIT_UPDATE] = "update",       [LIMIT_REPORTS] = "reports",
     [LIMIT_STATES] = "states",       [LIMIT_COMPUTE] = "compute",     [LIMIT_OTHERS] = "others",
-    [LIMIT_HANDING] = "handing",
+    [LIMIT_HANDING] = "handing",     [LIMIT_EXCHANGE] = "exchange",
 };
 
 static double input_share(const struct fractions *share)
@@ -103,6 +103,7 @@ static enum limit find_limit(const struct verdict_facts *facts, const struct run
     const struct { double share, bound; enum limit limit; } limits[] = {
         { input_share(&facts->share), VERDICT_INPUT_WAIT, find_input_limit(facts, settings) },
         { facts->share.exposed_reduction, VERDICT_REDUCTION, LIMIT_REDUCTION },
+        { facts->share.exposed_exchange, VERDICT_REDUCTION, LIMIT_EXCHANGE },
         { facts->share.other, VERDICT_OTHER, find_other_limit(facts, settings) },
         { facts->share.update, VERDICT_UPDATE, LIMIT_UPDATE },
     };
@@ -370,6 +371,23 @@ static void advise_on_reduction(struct verdict *verdict, const struct run_plan *
     advise_key(verdict, "train.batch", "reduction limits, towers waited for each other", fix);
 }
 
+/* Parts send activations, which grow with the batch, instead of gradients of weights, which do not. Below the batch from
+ * which they send more, a larger one still has fewer exchanges for its images. */
+static void advise_on_exchanges(struct verdict *verdict, const struct verdict_facts *facts)
+{
+    const struct parts_gain *const parts = &facts->parts;
+    const bool pays = parts->bytes < parts->replicated_bytes;
+    char sent[PARTS_TEXT_SIZE], fix[PARTS_TEXT_SIZE + 160];
+    parts_gain_describe(parts, sent);
+    if (pays)
+        snprintf(fix, sizeof(fix), "a larger train.batch (parts pay below %u), or fewer towers with more threads each: %s",
+                 parts->batch, sent);
+    else
+        snprintf(fix, sizeof(fix), "leave model.parts out, which pays below a train.batch of %u: %s", parts->batch, sent);
+    advise_key(verdict, pays ? "train.batch" : "model.parts", "exchanges limit, towers waited for each other's parts of "
+               "layers", fix);
+}
+
 static void advise(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan,
                    const struct settings *settings)
 {
@@ -381,6 +399,7 @@ static void advise(struct verdict *verdict, const struct verdict_facts *facts, c
         advise_depth(verdict, "input.staging_depth", settings->input.staging_depth, "towers waited for slots");
         break;
     case LIMIT_REDUCTION: advise_on_reduction(verdict, plan, settings); break;
+    case LIMIT_EXCHANGE: advise_on_exchanges(verdict, facts); break;
     case LIMIT_UPDATE:
         advise_key(verdict, "train.batch", "the update of the weights limits",
                    "a larger train.batch (with train.accumulate where memory is short)");

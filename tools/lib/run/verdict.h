@@ -15,7 +15,7 @@
 #define VERDICT_STEPS 20u
 /* A wait or the update limits only above these shares of the towers' time. */
 #define VERDICT_INPUT_WAIT 0.02
-#define VERDICT_REDUCTION 0.1
+#define VERDICT_REDUCTION 0.1       /* also of exchanges */
 #define VERDICT_OTHER 0.05
 #define VERDICT_UPDATE 0.2
 
@@ -27,6 +27,7 @@ enum limit {
     LIMIT_COPY,
     LIMIT_SLOTS,                /* synthetic input whose slots are not free in time */
     LIMIT_REDUCTION,
+    LIMIT_EXCHANGE,             /* what towers exchange with model.parts */
     LIMIT_UPDATE,
     LIMIT_REPORTS,              /* the main thread, which receives the towers' reports and writes them */
     LIMIT_STATES,               /* saving checkpoints */
@@ -56,6 +57,7 @@ struct verdict_facts {
     const char *last_name;      /* of that rank: "rank 37 (node12)"; NULL: nothing is known of it */
     const char *last_host;      /* "node12" */
     double step_ms;             /* mean after warm-up */
+    struct parts_gain parts;    /* what towers send each other with model.parts; else all 0 */
 };
 
 struct verdict {

@@ -73,15 +73,16 @@ static int compare_busy(const void *left, const void *right)
     return compare(((const struct rank_step *)left)->busy_ns, ((const struct rank_step *)right)->busy_ns);
 }
 
-/* The step of a rank without its waits for sums: it is as late as its last tower. */
+/* The step of a rank without its waits for sums and exchanges: it is as late as its last tower. */
 static struct rank_step step_of(const struct rank_waits *waits, uint32_t rank, struct step_report *const *reports)
 {
     struct rank_step step = { .rank = rank };
     for (uint32_t d = rank * waits->towers; d < (rank + 1) * waits->towers; d++) {
         const struct step_times *const times = &reports[d]->times;
-        const uint64_t busy_ns = times->total - times->exposed_reduction;
+        const uint64_t waited_ns = times->exposed_reduction + times->exposed_exchange;
+        const uint64_t busy_ns = times->total - waited_ns;
         if (d == rank * waits->towers || busy_ns > step.busy_ns)
-            step = (struct rank_step){ rank, busy_ns, times->exposed_reduction, times->input_wait };
+            step = (struct rank_step){ rank, busy_ns, waited_ns, times->input_wait };
     }
     return step;
 }

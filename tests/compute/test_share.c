@@ -100,6 +100,7 @@ struct setting {
     const struct net *net;      /* whole */
     uint32_t parts, towers, threads;
     enum layout layout;
+    enum precision precision;
     float smoothing;
     const float *class_weights;
     bool evaluates;
@@ -163,7 +164,7 @@ static struct plan *stage_plan(struct shares *shares, uint32_t stage, uint32_t p
 static struct backend_spec spec_of(const struct setting *setting)
 {
     return (struct backend_spec){ .threads = setting->threads, .layout = setting->layout, .local_max = SLICE_MAX,
-                                  .poison = true,
+                                  .precision = setting->precision, .poison = true,
                                   .label_smoothing = setting->smoothing, .class_weights = setting->class_weights };
 }
 
@@ -520,6 +521,7 @@ static void whole_open(struct network *whole, const struct setting *setting)
     struct backend_spec spec = spec_of(setting);
     spec.local_max = ROWS;
     spec.layout = LAYOUT_AUTO;
+    spec.precision = PRECISION_FP32;
     network_open_settings(whole, "reference", setting->net, spec);
     network_draw_weights(whole, 5);
     if (setting->biases != NULL)
@@ -763,6 +765,46 @@ TEST_ON_EACH_BACKEND(samples_without_a_label_count_for_nothing)
 TEST_ON_EACH_BACKEND(towers_may_have_several_threads)
 {
     check_nets((struct setting){ .backend = backend, .threads = 2 }, 600, 5, NULL);
+}
+
+/* Rounding of values, by precision, is the same in any number of towers. */
+static void check_precision(const char *backend, enum precision precision)
+{
+    static const double tolerances[PRECISION_COUNT] = { 1e-5, 1e-2, 5e-2, 1e-2 };
+    for (uint32_t seed = 651; seed < 657; seed++) {
+        struct net *const net = net_make(seed, 0);
+        struct sliced_batch batch = batch_make(net, counts[seed % COUNTS], seed);
+        struct setting setting = { .backend = backend, .net = net, .parts = PARTS_MAX, .towers = 2,
+                                   .precision = precision };
+        struct network whole;
+        struct shares shares;
+        struct outcome outcome, expected;
+        whole_open(&whole, &setting);
+        whole_run(&whole, &setting, &batch, &expected);
+        shares_open(&shares, &setting, &batch, &whole);
+        shares_run(&shares, &outcome);
+        const double loss = result_sum(&outcome).loss_sum, exact = expected.results[0].loss_sum;
+        assert_true(fabs(loss - exact) <= tolerances[precision] * exact);
+        shares_close(&shares);
+        outcome_release(&outcome);
+        outcome_release(&expected);
+        check_towers(setting, &batch, &whole, NULL);
+        network_close(&whole);
+        network_input_release(&batch.input);
+        net_close(net);
+    }
+}
+
+TEST_ON_EACH_BACKEND(every_precision_gives_the_same_bits_in_any_number_of_towers)
+{
+    if (!computes_shares(backend))
+        return;
+    for (enum precision precision = PRECISION_FP32; precision < PRECISION_COUNT; precision++) {
+        struct unsupported_reason reason;
+        const struct backend_spec spec = { .precision = precision };
+        if (backend_find(backend)->supports(&spec, &reason) == 0)
+            check_precision(backend, precision);
+    }
 }
 
 /* ---- what is drawn, frozen, or broken ---- */

@@ -43,7 +43,7 @@ double health_gradient_norm(const struct health *health, float loss_scale)
 
 const char *health_nonfinite(const struct tower *tower, const struct health *health)
 {
-    const struct net *const net = tower_spec(tower)->net;
+    const struct net *const net = tower_net(tower);
     for (uint32_t i = 0; i < net->parameter_count; i++) {
         const uint64_t first = net->parameters[i].is_trained ? health->weights : health->statistics;
         const struct arena_range *const range = &tower_arena_of(tower, i)->ranges[i];
@@ -55,11 +55,11 @@ const char *health_nonfinite(const struct tower *tower, const struct health *hea
 
 const char *health_search(struct tower *tower)
 {
-    const struct net *const net = tower_spec(tower)->net;
+    const struct net *const net = tower_net(tower);
     float *const numbers = malloc(net_most_numbers(net) * sizeof(*numbers));
     const char *name = NULL;
     for (uint32_t i = 0; i < net->parameter_count && numbers != NULL && name == NULL; i++)
-        if (tower_read(tower, i, numbers) == 0 &&
+        if (tower_read_piece(tower, i, numbers) == 0 &&
             floats_find_nonfinite(numbers, net->parameters[i].count) < net->parameters[i].count)
             name = net->parameters[i].name;
     free(numbers);

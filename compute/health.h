@@ -19,9 +19,9 @@ struct health {
 int health_queue(struct tower *tower, struct health *health_out);
 /* The norm of the mean gradients, which were scaled by loss_scale; NAN: unknown. */
 double health_gradient_norm(const struct health *health, float loss_scale);
-/* The name of a parameter with a number that is not finite, NULL when all are finite. */
+/* The name of a parameter with a number that is not finite, NULL when all that the tower has are finite. */
 const char *health_nonfinite(const struct tower *tower, const struct health *health);
-/* The name of the first parameter of the net that is not finite now, NULL: none, or out of memory. Blocks, reads all
+/* The name of the first parameter of tower_net that is not finite now, NULL: none, or out of memory. Blocks, reads all
  * parameters and allocates, for a run that is about to end. */
 const char *health_search(struct tower *tower);
 /* health_search after a step with the loss `loss_sum`, for which `health` was queued (NULL: it was not). Searches only

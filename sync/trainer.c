@@ -341,7 +341,7 @@ static int queue_snapshot(struct trainer *trainer, struct snapshot_pool *pool, s
     return rc == 0 ? snapshot_pool_take(pool, snapshot_out) : rc;
 }
 
-/* Some snapshots are made by tower 0 alone. It may have to wait until main has returned the previous one, which main
+/* Some snapshots are made by tower 0 alone, unless towers have parts of the net. It may have to wait until main has returned the previous one, which main
  * does only when all towers have reported that batch; so the other towers report all their steps here. */
 static int queue_or_wait(struct trainer *trainer, struct snapshot_pool *pool, struct snapshot **snapshot_out)
 {
@@ -802,14 +802,14 @@ int trainer_start(struct trainer **trainer_out, const struct trainer_spec *spec)
     pthread_mutex_init(&trainer->lock, NULL);
     pthread_cond_init(&trainer->changed, NULL);
     const struct snapshot_rule none = { .count = 0 };
-    const bool is_first = spec->tower.index == 0;
+    const bool is_needed = spec->tower.index == 0 || spec->tower.parts.all > 0;
     int rc = open_reports(trainer, spec->report_depth, spec->local_max);
     if (rc == 0)
-        rc = snapshot_pool_init(&trainer->snapshots, is_first || !spec->shares_snapshots ? &spec->snapshots : &none);
+        rc = snapshot_pool_init(&trainer->snapshots, is_needed || !spec->shares_snapshots ? &spec->snapshots : &none);
     if (rc == 0)
-        rc = snapshot_pool_init(&trainer->shown, is_first ? &spec->shown : &none);
+        rc = snapshot_pool_init(&trainer->shown, is_needed ? &spec->shown : &none);
     if (rc == 0)
-        rc = snapshot_pool_init(&trainer->evaluated, is_first ? &spec->evaluated : &none);
+        rc = snapshot_pool_init(&trainer->evaluated, is_needed ? &spec->evaluated : &none);
     if (rc == 0)
         rc = thread_start(&trainer->thread, spec->name, trainer_loop, trainer);
     if (rc != 0) {

@@ -60,8 +60,10 @@ struct trainer_spec {
     struct gate *gate;
     struct stop *stop;
     struct snapshot_rule snapshots;     /* the same in all towers */
-    bool shares_snapshots;      /* tower 0 makes the snapshots of all, which have the same state (train.slices) */
-    /* For observers (SNAPSHOT_SHOWN), the same in all towers, but only tower 0 makes them. */
+    /* Tower 0 makes the snapshots of all, which have the same state (train.slices); unless towers have parts of the net
+     * (tower.parts), of which each makes snapshots. */
+    bool shares_snapshots;
+    /* For observers (SNAPSHOT_SHOWN), the same in all towers, but without parts only tower 0 makes them. */
     struct snapshot_rule shown;
     struct snapshot_rule evaluated;     /* SNAPSHOT_EVALUATED, for the best weights; likewise */
     /* Weights are checked for NaN and Inf after each multiple of this number of training steps, and after the last one

@@ -298,6 +298,8 @@ static struct weights_spec saved_weights(const struct run *run)
 {
     const bool saves = run->kind != RUN_DRY && run->plan.devices.backend->computes;
     return (struct weights_spec){ .net = saves ? run->net : NULL, .borrows = run->plan.devices.ops->host_memory,
+                                  .parts = run_state_parts(&run->plan, run->settings, run->net),
+                                  .towers = run->plan.schedule.towers, .here = run->plan.devices.towers,
                                   .best_settings = run->state.keeps_weights ? run->state.identity.text : NULL };
 }
 
@@ -382,6 +384,8 @@ static int open_pipeline(struct run *run)
         .stop = run->stop,
         .ranks = run->ranks,
     };
+    run->state.gathers_weights = run->kind != RUN_DRY && ranks_size(run->ranks) > 1 &&
+                                 run_plan_parts(&run->plan, run->settings) > 0;
     if (leads(run)) {
         memory_share_add(&run->plan.memory.host, MEMORY_RESULTS, weights_bytes(saved_weights(run)));
         memory_share_add(&run->plan.memory.host, MEMORY_RESULTS, observers_bytes(run->settings, run->net));
@@ -488,12 +492,14 @@ static bool has_begun(const struct run *run)
     return leads(run) ? run->results.have_begun : run->next > run->plan.schedule.first;
 }
 
+/* Save the weights, in rank 0, which receives the parts that other ranks have. */
 static int save_weights(struct run *run)
 {
     struct tower *towers[DEVICES_TOWERS_MAX];
     for (uint32_t d = 0; d < run->plan.devices.towers.count; d++)
         towers[d] = pipeline_tower(run->pipeline, d);
-    return results_save(&run->results, towers, run->account->step, run->settings->train.learning_rate);
+    run_state_send_weights(&run->state, run->next, leads(run) && results_can_save(&run->results), towers);
+    return !leads(run) ? 0 : results_save(&run->results, towers, run->account->step, run->settings->train.learning_rate);
 }
 
 /* Save the weights, and prepare the last checkpoint, which gets its name after the reports are written. */
@@ -503,7 +509,7 @@ static int save(struct run *run)
     enter(run, RUN_PHASE_SAVING);
     run->state.progress.spent = cost_spent(run->cost);
     run_state_settle(&run->state);
-    if (!stop_failed(run->stop) && leads(run))
+    if (!stop_failed(run->stop))
         code = save_weights(run);
     if (stop_code(run->stop) == EXIT_CODE_NONFINITE)
         run_state_give_up(&run->state);

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "compute/share.h"
 #include "compute/snapshot.h"
 #include "stage/clock.h"
 #include "stage/log.h"
@@ -262,10 +263,10 @@ static bool saves_only_last(const struct run_state *state, const struct settings
     return checkpoint->steps == 0 && checkpoint->seconds == 0 && !checkpoint->each_epoch && !state->keeps_best;
 }
 
-/* Are files written during training, for which a thread is needed? */
+/* Are files written during training, or sent for that, for which a thread is needed? */
 static bool has_thread(const struct run_state *state, const struct settings *settings)
 {
-    const bool keeps_weights = state->keeps_weights && ranks_rank(state->ranks) == 0;
+    const bool keeps_weights = state->keeps_weights && (ranks_rank(state->ranks) == 0 || state->gathers_weights);
     return keeps_weights || (state->saves && !saves_only_last(state, settings));
 }
 
@@ -276,6 +277,25 @@ static bool stays(const struct run_state *state, const struct settings *settings
            settings->train.ema <= 0;
 }
 
+struct checkpoint_parts run_state_parts(const struct run_plan *plan, const struct settings *settings,
+                                        const struct net *net)
+{
+    const uint32_t parts = run_plan_parts(plan, settings);
+    struct unsupported_reason reason;
+    struct head head;
+    if (parts == 0 || head_find(&head, net, parts, &reason) != 0)
+        return (struct checkpoint_parts){ .all = 0 };
+    return (struct checkpoint_parts){ .all = parts, .first = head.first };
+}
+
+/* The weights as a checkpoint_sender sends them. */
+static struct checkpoint_shape weights_of(const struct settings *settings, const struct run_plan *plan,
+                                          const struct net *net)
+{
+    return weights_shape((struct weights_spec){ .net = net, .parts = run_state_parts(plan, settings, net),
+                                                .towers = plan->schedule.towers, .here = plan->devices.towers });
+}
+
 static struct checkpoint_shape shape_of(const struct run_state *state, const struct settings *settings,
                                         const struct run_plan *plan, const struct net *net, size_t carried_bytes)
 {
@@ -283,6 +303,7 @@ static struct checkpoint_shape shape_of(const struct run_state *state, const str
         .net = net,
         .towers = plan->schedule.towers,
         .here = plan->devices.towers,
+        .parts = run_state_parts(plan, settings, net),
         .is_same = plan->schedule.slices > 0,
         .states = optimizer_state_count(plan->optimizer.kind) + (plan->devices.mode->defers ? 1 : 0),
         .carried_bytes = carried_bytes,
@@ -337,23 +358,41 @@ static size_t copy_bytes(const struct run_state *state)
     return is_copy && fstat(state->reader->file.fd, &status) == 0 ? (size_t)status.st_size : 0;
 }
 
+/* The most bytes that this rank sends, or receives of another, for one file; 0: of none. */
+static size_t sent_bytes(const struct run_state *state, const struct settings *settings, const struct run_plan *plan,
+                         const struct checkpoint_shape *shape)
+{
+    const size_t state_bytes = state->saves && is_shared(state, shape) ? checkpoint_sender_total(shape) : 0;
+    if (!state->gathers_weights)
+        return state_bytes;
+    const struct checkpoint_shape weights = weights_of(settings, plan, shape->net);
+    const size_t weights_bytes = checkpoint_sender_total(&weights);
+    return state_bytes > weights_bytes ? state_bytes : weights_bytes;
+}
+
+/* The memory of the writer, or of the senders. */
+static size_t taker_bytes(const struct run_state *state, const struct settings *settings, const struct run_plan *plan,
+                          const struct checkpoint_shape *shape)
+{
+    if (writes(state))
+        return state->saves ? checkpoint_writer_bytes(shape, state->identity.text) : 0;
+    const struct checkpoint_shape weights = weights_of(settings, plan, shape->net);
+    return (state->saves && is_shared(state, shape) ? checkpoint_sender_bytes(shape) : 0) +
+           (state->gathers_weights ? checkpoint_sender_bytes(&weights) : 0);
+}
+
 void run_state_add_memory(const struct run_state *state, const struct settings *settings, struct run_plan *plan,
                           const struct net *net)
 {
     plan->memory.aside += has_thread(state, settings) ? limits_thread_bytes() : 0;
     memory_share_add(&plan->memory.host, MEMORY_RESULTS, copy_bytes(state));
-    if (!state->saves)
+    if (!state->saves && !state->gathers_weights)
         return;
     const struct checkpoint_shape shape = shape_of(state, settings, plan, net, CARRIED_BYTES_GUESS);
-    const bool sends = is_shared(state, &shape);
-    if (!sends && !writes(state))
-        return;
-    const size_t bytes = writes(state) ? checkpoint_writer_bytes(&shape, state->identity.text)
-                                       : checkpoint_sender_bytes(&shape);
-    memory_share_add(&plan->memory.host, MEMORY_RESULTS, bytes);
-    if (sends)
-        memory_share_add(&plan->memory.host, MEMORY_RESULTS,
-                         checkpoint_transfer_bytes(checkpoint_sender_total(&shape)));
+    const size_t sent = sent_bytes(state, settings, plan, &shape);
+    memory_share_add(&plan->memory.host, MEMORY_RESULTS, taker_bytes(state, settings, plan, &shape));
+    if (sent > 0)
+        memory_share_add(&plan->memory.host, MEMORY_RESULTS, checkpoint_transfer_bytes(sent));
 }
 
 /* While a checkpoint is written there is one file more than checkpoint.keep; the files of a resumed run exist already.
@@ -373,33 +412,47 @@ static void give_back(void *arg, uint32_t tower, struct snapshot *snapshot)
 /* Open the writer (rank 0) or the sender of checkpoints. 0 or a negative errno. */
 static int open_taker(struct run_state *state, const struct checkpoint_shape *shape, const struct results *results)
 {
-    int rc = 0;
-    if (is_shared(state, shape))
-        rc = checkpoint_transfer_open(&state->transfer, state->ranks, shape->here.count,
-                                      checkpoint_sender_total(shape));
-    if (rc == 0 && writes(state)) {
+    if (writes(state)) {
         const struct checkpoint_source source = checkpoint_transfer_source(state->transfer);
-        rc = checkpoint_writer_open(&state->writer, shape, &source, state->identity.text,
-                                    weights_about(results->weights));
-    } else if (rc == 0 && state->transfer != NULL) {
-        const struct checkpoint_sink sink = checkpoint_transfer_sink(state->transfer);
-        rc = checkpoint_sender_open(&state->sender, shape, &sink);
+        return checkpoint_writer_open(&state->writer, shape, &source, state->identity.text,
+                                      weights_about(results->weights));
     }
-    return rc;
+    const struct checkpoint_sink sink = checkpoint_transfer_sink(state->transfer);
+    return is_shared(state, shape) ? checkpoint_sender_open(&state->sender, shape, &sink) : 0;
 }
 
-/* Allocate the memory for checkpoints. 0 or a negative errno. */
-static int open_checkpoints(struct run_state *state, const struct settings *settings, const struct run_plan *plan,
-                            const struct results *results)
+/* Rank 0 receives parts of the weights, which the other ranks send. 0 or a negative errno. */
+static int open_weights(struct run_state *state, const struct settings *settings, const struct run_plan *plan,
+                        const struct net *net)
+{
+    const struct checkpoint_shape weights = weights_of(settings, plan, net);
+    const struct checkpoint_source source = checkpoint_transfer_source(state->transfer);
+    const struct checkpoint_sink sink = checkpoint_transfer_sink(state->transfer);
+    if (!writes(state))
+        return checkpoint_sender_open(&state->weights_sender, &weights, &sink);
+    weights_set_source(state->weights, &source);
+    return 0;
+}
+
+/* Allocate the memory for saving. 0 or a negative errno. */
+static int open_files(struct run_state *state, const struct settings *settings, const struct run_plan *plan,
+                      const struct results *results)
 {
     struct tower *const tower = pipeline_tower(state->pipeline, 0);
     const struct net *const net = tower_spec(tower)->net;
     const struct checkpoint_shape shape = shape_of(state, settings, plan, net, snapshot_carried_bytes(tower));
-    state->period_ns = settings->checkpoint.seconds * UINT64_C(1000000000);
+    const size_t sent = sent_bytes(state, settings, plan, &shape);
+    state->period_ns = state->saves ? settings->checkpoint.seconds * UINT64_C(1000000000) : 0;
     state->saved_ns = clock_now_ns();
     state->snapshots = calloc(shape.here.count, sizeof(*state->snapshots));
-    state->snapshot_count = checkpoint_snapshots(&shape);
-    return state->snapshots == NULL ? -ENOMEM : open_taker(state, &shape, results);
+    state->snapshot_count = state->saves ? checkpoint_snapshots(&shape) : 0;
+    state->best_count = shape.parts.all > 0 ? shape.here.count : shape.here.first == 0;
+    int rc = state->snapshots == NULL ? -ENOMEM : 0;
+    if (rc == 0 && sent > 0)
+        rc = checkpoint_transfer_open(&state->transfer, state->ranks, shape.here.count, sent);
+    if (rc == 0 && state->saves)
+        rc = open_taker(state, &shape, results);
+    return rc == 0 && state->gathers_weights ? open_weights(state, settings, plan, net) : rc;
 }
 
 int run_state_open(struct run_state *state, const struct settings *settings, const struct run_plan *plan,
@@ -407,20 +460,21 @@ int run_state_open(struct run_state *state, const struct settings *settings, con
 {
     struct run_directory *const directory = results->directory;
     state->directory = directory;
-    if (!state->saves && !state->keeps_weights)
+    if (!state->saves && !state->keeps_weights && !state->gathers_weights)
         return 0;
     state->plan = plan;
     state->pipeline = pipeline;
     state->account = account;
     state->weights = results->weights;
-    const int rc = state->saves ? open_checkpoints(state, settings, plan, results) : 0;
+    const int rc = open_files(state, settings, plan, results);
     const bool has_work = state->writer != NULL || state->sender != NULL || state->keeps_weights;
     if (rc != 0 || !has_thread(state, settings) || !has_work)
         return rc;
     const struct checkpoint_saver_spec spec = { .writer = state->writer, .sender = state->sender,
                                                 .weights = state->weights,
+                                                .weights_sender = state->weights_sender,
                                                 .directory = directory, .towers = state->snapshot_count,
-                                                .best_towers = 1,
+                                                .best_towers = state->best_count,
                                                 .keep = (uint32_t)settings->checkpoint.keep,
                                                 .give_back = give_back, .arg = pipeline };
     return checkpoint_saver_start(&state->saver, &spec);
@@ -478,11 +532,25 @@ static void put_snapshots(struct run_state *state, struct step_report *const *re
     checkpoint_saver_put(state->saver, state->snapshots, metadata);
 }
 
+/* Pass the snapshots of an evaluation in the reports to the thread that saves. */
+static void put_evaluated(struct run_state *state, struct step_report *const *reports,
+                          const struct checkpoint_metadata *metadata)
+{
+    for (uint32_t d = 0; d < state->best_count; d++) {
+        state->snapshots[d] = reports[d]->evaluated;
+        reports[d]->evaluated = NULL;
+    }
+    checkpoint_saver_put_best(state->saver, state->snapshots, metadata);
+}
+
+/* Rank 0 decides about the weights of an evaluation first, if it has any, then about the checkpoint. */
 static void follow_and_send(struct run_state *state, struct step_report *const *reports)
 {
     const uint64_t next = reports[0]->local.number + 1;
-    const struct checkpoint_metadata none = { .files = 0 };
+    const struct checkpoint_metadata none = { .files = 0 }, best = { .files = CHECKPOINT_BEST_WEIGHTS };
     state->has_begun = true;
+    if (reports[0]->evaluated != NULL && checkpoint_transfer_await(state->transfer, next))
+        put_evaluated(state, reports, &best);
     if (reports[0]->snapshot != NULL && state->transfer != NULL && checkpoint_transfer_await(state->transfer, next))
         put_snapshots(state, reports, &none);
 }
@@ -494,23 +562,26 @@ static void tell_decision(const struct run_state *state, uint64_t next, bool is_
 }
 
 /* Pass the weights of an evaluation that was better than that of the kept ones to the thread that saves. */
-static void keep_weights_of(struct run_state *state, struct step_report *report)
+static void keep_weights_of(struct run_state *state, struct step_report *const *reports)
 {
+    const uint64_t next = reports[0]->local.number + 1;
     const enum best_by by = (enum best_by)state->kept.best_by;
     const struct run_progress_evaluation evaluation = run_progress_latest(by, state->account);
     struct run_progress progress = { .stale = 0 };
     struct checkpoint_metadata metadata;
     run_progress_add_evaluation(&state->kept, &evaluation);
-    if (evaluation.images == 0 || !run_progress_is_best(&state->kept))
+    const bool is_best = evaluation.images > 0 && run_progress_is_best(&state->kept);
+    if (state->gathers_weights)
+        tell_decision(state, next, is_best);
+    if (!is_best)
         return;
-    make_metadata(state, report->local.number + 1, CHECKPOINT_BEST_WEIGHTS, &metadata);
+    make_metadata(state, next, CHECKPOINT_BEST_WEIGHTS, &metadata);
     run_progress_copy_best(&progress, &state->kept);
     progress.best_spent = progress.spent;       /* the text is of the evaluation alone, equal whenever it is repeated */
     run_progress_write(&progress, metadata.progress);
     metadata.best_by = option_choice_name(option_find(SECTION_TRAIN, "best_by"), (int)by);
     metadata.best_value = run_progress_best_value(&state->kept);
-    checkpoint_saver_put_best(state->saver, &report->evaluated, &metadata);
-    report->evaluated = NULL;
+    put_evaluated(state, reports, &metadata);
 }
 
 static void follow_and_write(struct run_state *state, struct step_report *const *reports)
@@ -520,7 +591,7 @@ static void follow_and_write(struct run_state *state, struct step_report *const 
     remove_earlier(state);
     checkpoint_saver_count(state->saver, &state->counts);
     if (reports[0]->evaluated != NULL)
-        keep_weights_of(state, reports[0]);
+        keep_weights_of(state, reports);
     if (reports[0]->snapshot == NULL) {
         request_by_time(state);
         return;
@@ -606,6 +677,16 @@ void run_state_settle(struct run_state *state)
 {
     checkpoint_saver_end(state->saver, &state->counts);
     state->saver = NULL;
+}
+
+void run_state_send_weights(struct run_state *state, uint64_t next, bool is_saved, struct tower *const *towers)
+{
+    if (!state->gathers_weights)
+        return;
+    if (writes(state))
+        tell_decision(state, next, is_saved);
+    else if (checkpoint_transfer_await(state->transfer, next))
+        (void)checkpoint_sender_send_towers(state->weights_sender, towers);     /* rank 0 reports errors */
 }
 
 /* A run that was stopped by a signal saves a checkpoint even after its last step; without one the same command might
@@ -709,6 +790,7 @@ void run_state_release(struct run_state *state)
         checkpoint_writer_drop(state->writer, state->directory);
     checkpoint_writer_close(state->writer);
     checkpoint_sender_close(state->sender);
+    checkpoint_sender_close(state->weights_sender);
     checkpoint_transfer_close(state->transfer);
     checkpoint_reader_close(state->reader);
     free(state->snapshots);

@@ -52,6 +52,9 @@ struct run_state {                      /* all 0 at first, except `back` and `ra
      * judged. It differs from `progress` if the weights of an earlier, better evaluation are not in the directory. */
     struct run_progress kept;
     bool saves;                 /* checkpoints are saved */
+    /* Other ranks have parts of the weights (model.parts), which they send to rank 0 at the end, and with keeps_weights
+     * after evaluations. Set by the caller before run_state_add_memory. */
+    bool gathers_weights;
     bool has_last;              /* the checkpoint of the last step was prepared, and still has its temporary name */
     int last_rc;                /* the result of preparing it; -EDOM: `broken` is not finite */
     uint64_t last_ns;           /* the time that preparing it took */
@@ -60,14 +63,16 @@ struct run_state {                      /* all 0 at first, except `back` and `ra
     bool needs_none;            /* only_on_stop, and the run has done its last step */
     struct checkpoint_writer *writer;   /* NULL: this process does not write */
     struct checkpoint_sender *sender;   /* NULL: this process does not send */
-    struct checkpoint_transfer *transfer;           /* NULL: checkpoints contain no data of other ranks */
+    struct checkpoint_sender *weights_sender;       /* with gathers_weights in ranks other than 0; else NULL */
+    struct checkpoint_transfer *transfer;           /* NULL: nothing that is saved has data of other ranks */
     struct checkpoint_saver *saver;     /* NULL: only the last checkpoint may be saved, by main */
     struct checkpoint_counts counts;    /* of this process, at the latest completed batch or later */
     uint64_t period_ns, saved_ns;       /* time between two checkpoints (0: not set), and when the latest one was
                                          * requested or saved */
     bool is_asked;                      /* requested snapshots are not reported yet */
     struct snapshot **snapshots;        /* [tower of this process] */
-    uint32_t snapshot_count;            /* towers that make snapshots: those with the lowest numbers */
+    uint32_t snapshot_count;            /* towers that make snapshots: those with the lowest numbers ... */
+    uint32_t best_count;                /* and those that make snapshots of evaluations */
     struct pipeline *pipeline;          /* borrowed until run_state_finish */
     const struct run_plan *plan;        /* this and the members below are borrowed from run_state_open on */
     const struct account *account;
@@ -114,6 +119,9 @@ struct snapshot_rule run_state_rule(const struct run_state *state, const struct 
                                     const struct run_plan *plan);
 /* The same for snapshots of what evaluations computed with, for the best weights. */
 struct snapshot_rule run_state_best_rule(const struct run_state *state);
+/* The parts of parameters that towers have. */
+struct checkpoint_parts run_state_parts(const struct run_plan *plan, const struct settings *settings,
+                                        const struct net *net);
 size_t run_state_file_bytes(const struct run_state *state, const struct settings *settings,
                             const struct run_plan *plan, const struct net *net);
 /* Add the host memory that saving needs to the plan. */
@@ -137,6 +145,10 @@ void run_state_give_up(struct run_state *state);
 /* Called after the steps: wait until all checkpoints and best weights that were due are saved; the memory of
  * results->weights is free again. */
 void run_state_settle(struct run_state *state);
+/* With gathers_weights, called by all ranks after run_state_settle, with the number of batches and the towers of this
+ * process, unless the run has failed: rank 0 says whether it saves the weights (is_saved, of rank 0), and then the other
+ * ranks wait until it has received those of their towers. */
+void run_state_send_weights(struct run_state *state, uint64_t next, bool is_saved, struct tower *const *towers);
 /* Called after the steps and before the pipeline is closed, also after a failure. Calls run_state_settle, and writes
  * that of the last step under a temporary name, unless it is impossible (the run failed, or did no step) or not needed.
  * The towers may lose their weights. If it is possible, other ranks wait for rank 0's call. */

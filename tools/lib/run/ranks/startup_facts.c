@@ -125,7 +125,7 @@ struct parameter_room {
 
 static int room_open(struct parameter_room *room, const struct tower *tower)
 {
-    const struct net *const net = tower_spec(tower)->net;
+    const struct net *const net = tower_net(tower);
     const struct arena *const arena = tower_arena(tower);
     size_t stored = 1, plain = 1;
     for (uint32_t i = 0; i < net->parameter_count; i++) {
@@ -154,28 +154,26 @@ static int add_layout(struct tower *tower, uint32_t parameter, const struct para
         room->stored[i] = (float)(i % floats_exact);
     const int rc = tower_spec(tower)->backend->plain(tower_backend(tower), parameter, room->stored, room->plain);
     *hash = XXH3_64bits_withSeed(place, sizeof(place), *hash);
-    *hash = XXH3_64bits_withSeed(room->plain, tower_spec(tower)->net->parameters[parameter].count * sizeof(float),
-                                 *hash);
+    *hash = XXH3_64bits_withSeed(room->plain, tower_net(tower)->parameters[parameter].count * sizeof(float), *hash);
     return rc;
 }
 
 static int add_weights(struct tower *tower, uint32_t parameter, const struct parameter_room *room, uint64_t *hash)
 {
-    const int rc = tower_read(tower, parameter, room->plain);
-    *hash = XXH3_64bits_withSeed(room->plain, tower_spec(tower)->net->parameters[parameter].count * sizeof(float),
-                                 *hash);
+    const int rc = tower_read_piece(tower, parameter, room->plain);
+    *hash = XXH3_64bits_withSeed(room->plain, tower_net(tower)->parameters[parameter].count * sizeof(float), *hash);
     return rc;
 }
 
 int startup_weights_facts(struct tower *tower, char text[STARTUP_WEIGHTS_BYTES])
 {
-    const struct net *const net = tower_spec(tower)->net;
+    const struct net *const net = tower_net(tower);
     struct parameter_room room;
     uint64_t layout = 0, weights = 0;
     int rc = room_open(&room, tower);
     for (uint32_t i = 0; i < net->parameter_count && rc == 0; i++) {
-        if (!net->parameters[i].is_trained)
-            continue; /* statistics, which every tower has of its own */
+        if (!net->parameters[i].is_trained || parameter_is_part(net, i))
+            continue; /* statistics and parts, which every tower has of its own */
         rc = add_layout(tower, i, &room, &layout);
         if (rc == 0)
             rc = add_weights(tower, i, &room, &weights);

@@ -36,10 +36,13 @@ static void plan_tower(struct planned *planned)
     tower_spec.device->ops->close(tower_spec.device);
 }
 
+/* model.parts, and as many slices. */
+static uint32_t parts, classes;
+
 static void plan_make(struct planned *planned, const char *model, uint32_t batch, uint32_t towers,
                       enum convolution convolution)
 {
-    const struct model_options options = { .dropout = true };
+    const struct model_options options = { .dropout = true, .classes = classes };
     struct problems problems;
     problems_init(&problems);
     assert_int_equal(settings_init(&planned->settings), 0);
@@ -49,6 +52,7 @@ static void plan_make(struct planned *planned, const char *model, uint32_t batch
     planned->settings.devices.threads_per_tower = 1;
     planned->settings.devices.convolution = convolution;
     planned->settings.train.batch = batch;
+    planned->settings.train.slices = planned->settings.model.parts = parts;
     assert_int_equal(model_open(&planned->net, model, &options), 0);
     assert_int_equal(run_devices_init(&planned->plan.devices, &planned->settings, &problems), 0);
     assert_int_equal(run_plan_init(&planned->plan, &planned->settings, planned->net, no_datasets, &problems), 0);
@@ -117,6 +121,36 @@ TEST(what_is_said_to_fit_does_however_it_is_computed)
 TEST(where_no_batch_fits_there_is_none)
 {
     assert_int_equal(fit_into("mnist_cnn", 512, 1, CONVOLUTION_AUTO, RESULTS_BYTES + 4 * MIB), 0);
+}
+
+/* ---- model.parts ---- */
+
+static int without_parts(void **state)
+{
+    (void)state;
+    parts = classes = 0;
+    return 0;
+}
+
+TEST_WITH(what_is_said_to_fit_does_with_parts, NULL, without_parts)
+{
+    parts = 2;
+    for (uint32_t towers = 1; towers <= 2; towers++) {
+        const uint32_t batch = fit_into("mnist_cnn", 4096, towers, CONVOLUTION_DIRECT, 200 * MIB);
+        assert_in_range(batch, 2, 4095);
+        assert_true(bytes_of("mnist_cnn", batch, towers, CONVOLUTION_DIRECT) <= 200 * MIB);
+        assert_true(bytes_of("mnist_cnn", batch + batch / 20 + 2, towers, CONVOLUTION_DIRECT) > 200 * MIB);
+    }
+}
+
+/* 64 features, 200,000 classes, 4 towers. */
+TEST_WITH(a_tower_has_a_quarter_of_what_is_divided_among_four, NULL, without_parts)
+{
+    classes = 200000;
+    const size_t whole = bytes_of("resnet20_v1", 8, 4, CONVOLUTION_DIRECT);
+    parts = 4;
+    assert_true((double)bytes_of("resnet20_v1", 8, 4, CONVOLUTION_DIRECT) <= 0.35 * (double)whole);
+    assert_true((double)bytes_of("resnet20_v1", 8, 2, CONVOLUTION_DIRECT) <= 0.35 * (double)whole);
 }
 
 TESTS_MAIN(NULL, NULL)

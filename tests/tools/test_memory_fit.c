@@ -1,4 +1,5 @@
 /* Tests of the batch that is said to fit: planned itself it does, and one that is little larger does not. */
+#include <errno.h>
 #include <string.h>
 
 #include "compute/model.h"
@@ -151,6 +152,32 @@ TEST_WITH(a_tower_has_a_quarter_of_what_is_divided_among_four, NULL, without_par
     parts = 4;
     assert_true((double)bytes_of("resnet20_v1", 8, 4, CONVOLUTION_DIRECT) <= 0.35 * (double)whole);
     assert_true((double)bytes_of("resnet20_v1", 8, 2, CONVOLUTION_DIRECT) <= 0.35 * (double)whole);
+}
+
+static bool is_hinted(uint32_t towers, size_t there)
+{
+    const struct memory_there limit = { .host = there };
+    struct planned planned = { .net = NULL };
+    struct problems problems;
+    plan_make(&planned, "resnet20_v1", 8, towers, CONVOLUTION_DIRECT);
+    problems_init(&problems);
+    const struct memory_fit fit = { &planned.settings, &planned.plan, planned.net, no_datasets, &planned.needs };
+    assert_int_equal(memory_needs_check(&planned.plan.memory, &planned.settings, &limit, &fit, &problems), -ENOMEM);
+    const bool is_hinted = strstr(problems.lines[0], "or use model.parts = 4 with train.slices = 4") != NULL;
+    problems_release(&problems);
+    plan_release(&planned);
+    return is_hinted;
+}
+
+TEST_WITH(parts_are_named_where_they_save_enough, NULL, without_parts)
+{
+    classes = 200000;
+    const size_t whole = bytes_of("resnet20_v1", 8, 4, CONVOLUTION_DIRECT);
+    assert_true(is_hinted(4, whole / 2));
+    assert_false(is_hinted(4, whole / 5));
+    assert_false(is_hinted(1, whole / 8));
+    parts = 4;
+    assert_false(is_hinted(4, whole / 8));
 }
 
 TESTS_MAIN(NULL, NULL)

@@ -149,10 +149,34 @@ static void write_sizes(size_t needed, size_t there, struct number *needed_out, 
     snprintf(there_out->text, sizeof(there_out->text), "%.28s B", number_grouped(there).text);
 }
 
+static size_t numbers_from(const struct net *net, uint32_t first_layer)
+{
+    size_t numbers = 0;
+    for (uint32_t i = 0; i < net->parameter_count; i++)
+        if (net->parameters[i].is_trained && net->parameters[i].layer >= first_layer)
+            numbers += net->parameters[i].count;
+    return numbers;
+}
+
+/* What as many parts of the dense layers as there are towers would save. */
+static size_t saved_by_parts(const struct memory_share *share, const struct settings *settings, const struct net *net)
+{
+    const uint32_t towers = settings_towers(settings);
+    struct unsupported_reason reason;
+    struct head head;
+    if (settings->model.parts > 0 || settings->sync.mode != SYNC_REPLICATED || head_find(&head, net, towers, &reason) != 0)
+        return 0;
+    const double divided = (double)numbers_from(net, head.first) / (double)net->trainable_count;
+    return (size_t)((double)share->bytes[MEMORY_ARENAS] * divided * (towers - 1) / towers);
+}
+
 /* For a message: the settings that can save enough memory, each of them alone. */
 static struct share_text other_hints(const struct memory_needs *memory, const struct memory_share *share, size_t excess,
-                                     const struct settings *settings)
+                                     const struct settings *settings, const struct memory_fit *fit)
 {
+    char parts[64];
+    snprintf(parts, sizeof(parts), "model.parts = %u with train.slices = %u", settings_towers(settings),
+             settings_towers(settings));
     const int64_t prefetch = settings->input.prefetch_depth, staging = settings->input.staging_depth;
     const struct { size_t saved; const char *text; } hints[] = {
         { share->bytes[MEMORY_BATCHES] / (size_t)prefetch * (size_t)(prefetch - 1), "a smaller input.prefetch_depth" },
@@ -162,6 +186,7 @@ static struct share_text other_hints(const struct memory_needs *memory, const st
                                                  : "input.keep_shards = 0" },
         { share->bytes[MEMORY_LOADER] > 0 ? memory->window_spare_bytes : 0, "a smaller data.shuffle_window" },
         { settings->input.max_pixels > 0 ? share->bytes[MEMORY_IMAGES] : 0, "a smaller input.max_pixels" },
+        { fit != NULL ? saved_by_parts(share, settings, fit->net) : 0, parts },
     };
     struct share_text text = { "" };
     size_t used = 0;
@@ -192,7 +217,7 @@ static int add_problem(const struct memory_needs *memory, const struct memory_sh
     write_sizes(needed, limit->bytes, &needs, &leaves);
     const struct share_text parts = share_text(share, memory->kept_bytes, 0);
     problems_add(problems, limit->where, "the run needs %s%s (%s), %s %s: %s%s", needs.text, limit->of, parts.text,
-                 limit->verb, leaves.text, hint, other_hints(memory, share, needed - limit->bytes, settings).text);
+                 limit->verb, leaves.text, hint, other_hints(memory, share, needed - limit->bytes, settings, fit).text);
     return -ENOMEM;
 }
 

@@ -303,17 +303,6 @@ static int check_net(const struct run_plan *plan, const struct settings *setting
     return -EINVAL;
 }
 
-/* Can the backend compute parts of a net, if the run has any? */
-static int check_parts(const struct run_plan *plan, const struct settings *settings, struct problems *problems)
-{
-    const struct backend_ops *const backend = plan->devices.backend;
-    if (run_plan_parts(plan, settings) == 0 || backend->part_result != NULL)
-        return 0;
-    problems_add(problems, "[model] parts", "%s on %s does not compute parts of layers: use devices.kind = cpu with "
-                 "devices.backend = reference, or leave model.parts out", backend->name, backend->device);
-    return -EINVAL;
-}
-
 /* Can the backend fuse statistics, in a run that trains? Its precision was checked when it was chosen. */
 static int check_statistics(const struct run_plan *plan, const struct settings *settings, struct problems *problems)
 {
@@ -337,8 +326,7 @@ int run_plan_init(struct run_plan *plan, const struct settings *settings, const 
     const int bucket_rc = init_buckets(plan, settings->sync.bucket, net, problems);
     const int net_rc = check_net(plan, settings, net, problems);
     const int statistics_rc = check_statistics(plan, settings, problems);
-    const int parts_rc = check_parts(plan, settings, problems);
-    if (check_schedule(plan, problems) != 0 || bucket_rc != 0 || net_rc != 0 || statistics_rc != 0 || parts_rc != 0)
+    if (check_schedule(plan, problems) != 0 || bucket_rc != 0 || net_rc != 0 || statistics_rc != 0)
         return -EINVAL;
     const uint64_t records = plan->schedule.records[PHASE_TRAIN] + plan->schedule.records[PHASE_EVALUATE];
     plan->corrupt_max = corrupt_limit(settings->data.max_corrupt, records);

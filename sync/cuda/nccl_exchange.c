@@ -11,8 +11,8 @@
  * as fp32, so that sums are rounded once.
  *
  * Buckets of pieces: what is gathered goes to the towers with the same number in other processes first, and then to those
- * of the same process, so that a process gets each piece once. What is scattered goes from every tower to every other
- * one, which adds its own piece of all. */
+ * of the same process, so that a process gets each piece once. What is scattered goes the other way, and is added twice
+ * like what is summed. */
 #include "sync/cuda/nccl_rank.h"
 
 #include <assert.h>
@@ -128,7 +128,8 @@ static struct nccl_exchange plan_exchange(const struct nccl_group *group, const 
     const size_t most = longest(group, buckets, has_bf16_grads);
     const bool is_remote = group->processes > 1;
     exchange.piece_most = longest_piece(buckets);
-    exchange.bytes = group->towers * exchange.piece_most * sizeof(float);
+    exchange.bytes = exchange.piece_most * sizeof(float) *
+                     ((size_t)(group->here.count + group->own_count) * group->processes + group->term_count);
     if (most == 0)
         return exchange;
     exchange.slice_most = part_most(most, group->here.count);
@@ -438,49 +439,133 @@ static int queue_gather_pieces(struct nccl_rank *rank, const struct nccl_range *
     return rc != 0 || rank->group->here.count == 1 ? rc : queue_round(rank, range, gather_from_towers);
 }
 
-/* The memory for the numbers of a tower, of the piece of this one. */
-static float *piece_from(const struct nccl_rank *rank, uint32_t tower)
+/* Memory for pieces: [here.count][processes] of the towers of this process and [own_count][processes] of its terms, for
+ * the towers with this tower's number in all processes; then [term_count] of the terms of all, for this tower. */
+static float *pieces_at(const struct nccl_rank *rank, size_t number)
 {
-    return (float *)rank->exchange.memory + tower * rank->exchange.piece_most;
+    return (float *)rank->exchange.memory + number * rank->exchange.piece_most;
 }
 
-static int scatter_pieces(struct nccl_rank *rank, const struct nccl_range *range)
+static float *tower_pieces(const struct nccl_rank *rank, uint32_t number)
 {
-    const size_t count = piece_of(rank, range, rank->tower).count;
+    return pieces_at(rank, (size_t)number * rank->group->processes);
+}
+
+/* Of a term of this process: those of a tower, or their sum. */
+static float *term_pieces(const struct nccl_rank *rank, uint32_t term)
+{
+    const struct nccl_group *const group = rank->group;
+    const struct term *const of = &group->terms[term];
+    return of->count == 1 ? tower_pieces(rank, of->first - group->here.first)
+                          : tower_pieces(rank, group->here.count + term - group->own_first);
+}
+
+static float *own_piece_of_term(const struct nccl_rank *rank, uint32_t term)
+{
+    const struct nccl_group *const group = rank->group;
+    if (group->terms[term].rank == own_process(rank))
+        return term_pieces(rank, term) + own_process(rank) * rank->exchange.piece_most;
+    return pieces_at(rank, (size_t)(group->here.count + group->own_count) * group->processes + term);
+}
+
+/* The towers of this process send each other their numbers, for the towers with the other's number. */
+static int scatter_to_towers(struct nccl_rank *rank, const struct nccl_range *range)
+{
+    const struct nccl_group *const group = rank->group;
     int rc = 0;
-    for (uint32_t other = 0; other < rank->group->towers && rc == 0; other++) {
-        if (other == rank->tower)
-            continue;
-        const float *const sent = (const float *)range->values + piece_of(rank, range, other).begin;
-        rc = post_send(rank, other, sent, VALUE_FP32, count);
-        if (rc == 0)
-            rc = post_receive(rank, other, piece_from(rank, other), VALUE_FP32, count);
+    for (uint32_t other = 0; other < group->here.count; other++)
+        for (uint32_t process = 0; process < group->processes && other != own_number(rank) && rc == 0; process++) {
+            const struct part piece = piece_of(rank, range, tower_of(rank, process, other));
+            rc = post_send(rank, group->here.first + other, (const float *)range->values + piece.begin, VALUE_FP32,
+                           piece.count);
+            if (rc == 0)
+                rc = post_receive(rank, group->here.first + other,
+                                  tower_pieces(rank, other) + process * rank->exchange.piece_most, VALUE_FP32,
+                                  piece.count);
+        }
+    return rc;
+}
+
+/* Kernels that add need aligned memory, and pieces of a bucket may begin anywhere. */
+static int copy_own_pieces(struct nccl_rank *rank, const struct nccl_range *range)
+{
+    struct stream *const stream = rank->member.communication;
+    int rc = 0;
+    for (uint32_t process = 0; process < rank->group->processes && rc == 0; process++) {
+        const struct part piece = piece_of(rank, range, tower_of(rank, process, own_number(rank)));
+        rc = stream->device->ops->copy(stream, tower_pieces(rank, own_number(rank)) + process * rank->exchange.piece_most,
+                                       (float *)range->values + piece.begin, piece.count * sizeof(float),
+                                       COPY_ON_DEVICE);
     }
     return rc;
 }
 
-/* Kernels that add need aligned memory, and pieces may begin anywhere. */
-static int queue_sum_pieces(struct nccl_rank *rank, const struct nccl_range *range)
+static int add_pieces_of_terms(struct nccl_rank *rank)
+{
+    const struct nccl_group *const group = rank->group;
+    int rc = 0;
+    for (uint32_t i = group->own_first; i < group->own_first + group->own_count && rc == 0; i++) {
+        const struct term *const term = &group->terms[i];
+        struct sum_terms towers = { .count = 0 };
+        for (uint32_t t = 0; t < term->count; t++) {
+            float *const pieces = tower_pieces(rank, term->first - group->here.first + t);
+            add_operand(&towers, (struct operand){ pieces, VALUE_FP32 }, t, 1);
+        }
+        if (term->count > 1)
+            rc = queue_addition(rank, &towers, group->processes * rank->exchange.piece_most, VALUE_FP32,
+                                term_pieces(rank, i));
+    }
+    return rc;
+}
+
+/* Towers with the same number send each other their pieces of the terms. */
+static int scatter_to_processes(struct nccl_rank *rank, const struct nccl_range *range)
+{
+    const struct nccl_group *const group = rank->group;
+    const size_t count = piece_of(rank, range, rank->tower).count;
+    int rc = 0;
+    for (uint32_t term = 0; term < group->term_count && rc == 0; term++) {
+        const uint32_t process = group->terms[term].rank;
+        const bool is_own = process == own_process(rank);
+        for (uint32_t other = 0; other < group->processes && is_own && rc == 0; other++)
+            if (other != process)
+                rc = post_send(rank, tower_of(rank, other, own_number(rank)),
+                               term_pieces(rank, term) + other * rank->exchange.piece_most, VALUE_FP32, count);
+        if (!is_own)
+            rc = post_receive(rank, tower_of(rank, process, own_number(rank)), own_piece_of_term(rank, term), VALUE_FP32,
+                              count);
+    }
+    return rc;
+}
+
+/* Add this tower's piece of the terms of all processes. */
+static int add_pieces(struct nccl_rank *rank, const struct nccl_range *range)
 {
     struct stream *const stream = rank->member.communication;
-    const struct part part = piece_of(rank, range, rank->tower);
-    float *const own = (float *)range->values + part.begin, *const copy = piece_from(rank, rank->tower);
-    const size_t bytes = part.count * sizeof(float);
+    const struct nccl_group *const group = rank->group;
+    const struct part piece = piece_of(rank, range, rank->tower);
     struct sum_terms terms = { .count = 0 };
-    if (part.count == 0)
-        return 0;
-    int rc = stream->device->ops->copy(stream, copy, own, bytes, COPY_ON_DEVICE);
-    for (uint32_t tower = 0; tower < rank->group->towers; tower++)
-        add_operand(&terms, (struct operand){ piece_from(rank, tower), VALUE_FP32 }, tower, 1);
-    if (rc == 0)
-        rc = queue_addition(rank, &terms, part.count, VALUE_FP32, copy);
-    return rc != 0 ? rc : stream->device->ops->copy(stream, own, copy, bytes, COPY_ON_DEVICE);
+    for (uint32_t i = 0; i < group->term_count; i++)
+        add_operand(&terms, (struct operand){ own_piece_of_term(rank, i), VALUE_FP32 }, group->terms[i].first,
+                    group->terms[i].count);
+    float *const sum = own_piece_of_term(rank, 0);
+    const int rc = terms.count > 1 ? queue_addition(rank, &terms, piece.count, VALUE_FP32, sum) : 0;
+    return rc != 0 ? rc : stream->device->ops->copy(stream, (float *)range->values + piece.begin, sum,
+                                                    piece.count * sizeof(float), COPY_ON_DEVICE);
 }
 
 static int queue_scatter_pieces(struct nccl_rank *rank, const struct nccl_range *range)
 {
-    const int rc = rank->group->towers > 1 ? queue_round(rank, range, scatter_pieces) : 0;
-    return rc != 0 ? rc : queue_sum_pieces(rank, range);
+    if (range->count == 0)
+        return 0;
+    int rc = rank->group->here.count > 1 ? queue_round(rank, range, scatter_to_towers) : 0;
+    if (rc == 0)
+        rc = copy_own_pieces(rank, range);
+    if (rc == 0)
+        rc = add_pieces_of_terms(rank);
+    if (rc == 0 && rank->group->processes > 1)
+        rc = queue_round(rank, range, scatter_to_processes);
+    return rc != 0 ? rc : add_pieces(rank, range);
 }
 
 /* ---- all together ---- */

@@ -52,7 +52,7 @@ struct inflight_collective {
 struct nccl_exchange {
     void *memory;                       /* NULL: no sum is in pairs */
     size_t bytes;
-    size_t piece_most;                  /* for pieces all of it is [towers][piece_most]; for ranges: */
+    size_t piece_most;                  /* for pieces all of it consists of so many floats each; for ranges: */
     size_t slice_most, part_most;       /* floats of the longest slice and part */
     size_t slices;                      /* of local and sums together */
     float *local;                       /* [here.count][slice_most]: this tower's slice of the towers of this process */

@@ -118,18 +118,28 @@ TEST(nccl_adds_itself_only_where_it_is_named)
 /* ---- bytes ---- */
 
 /* With two towers in each of two ranks, a rank sends the other a sum of its towers, not the numbers of each. */
-TEST(one_sum_of_all_towers_of_a_rank_is_sent_to_another)
+static void check_bytes(bool has_pieces)
 {
     sim_nccl_count_bytes(2);
-    check_sums((struct sizes){ 2, 2 }, &(struct bench_spec){ .ranks = NULL });
+    check_sums((struct sizes){ 2, 2 }, &(struct bench_spec){ .has_pieces = has_pieces });
     const uint64_t between = sim_nccl_bytes_between(), within = sim_nccl_bytes_within();
     sim_nccl_count_bytes(1);
-    check_sums((struct sizes){ 4, 1 }, &(struct bench_spec){ .ranks = NULL });
+    check_sums((struct sizes){ 4, 1 }, &(struct bench_spec){ .has_pieces = has_pieces });
     assert_int_equal(sim_nccl_bytes_within(), 0);
     const uint64_t all = sim_nccl_bytes_between();
     /* Each of n parties sends (n - 1) / n of a range twice: 2 ranks with 2 towers, and 4 towers. */
     assert_in_range(between, all / 3 - all / 20, all / 3 + all / 20);
     assert_in_range(within, all * 2 / 3 - all / 10, all * 2 / 3 + all / 10);
+}
+
+TEST(one_sum_of_all_towers_of_a_rank_is_sent_to_another)
+{
+    check_bytes(false);
+}
+
+TEST(a_rank_gets_each_piece_once_and_one_sum_of_its_own)
+{
+    check_bytes(true);
 }
 
 /* ---- memory ---- */
@@ -179,6 +189,7 @@ TEST(memory_for_sums_in_pairs_is_planned)
         check_memory(cases[i], &(struct bench_spec){ .ranks = NULL }, true);
     check_memory((struct sizes){ 2, 2 }, &(struct bench_spec){ .has_bf16_grads = true }, true);
     check_memory((struct sizes){ 2, 2 }, &(struct bench_spec){ .has_owners = true }, true);
+    check_memory((struct sizes){ 2, 3 }, &(struct bench_spec){ .has_pieces = true }, true);
     check_memory((struct sizes){ 2, 2 }, &(struct bench_spec){ .reduction = &reduce_nccl_allreduce_ops }, false);
 }
 

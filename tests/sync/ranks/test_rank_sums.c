@@ -315,6 +315,25 @@ TEST(groups_send_each_other_as_much_as_single_ranks)
     assert_in_range(grouped, (uint64_t)(bytes * 0.49), (uint64_t)(bytes * 0.51));
 }
 
+/* Messages that rank 0 of two sends in a run of so many towers in each. */
+static uint64_t messages_of_pieces(uint32_t towers)
+{
+    has_pieces = true;
+    check_sums(2, towers, false, none);
+    has_pieces = false;
+    return fake_mpi_counts(0).sent[FAKE_JOBS].messages;
+}
+
+/* The buckets are short: each is one message, whatever the number of pieces in it. */
+TEST(a_bucket_of_pieces_is_one_message_between_two_ranks)
+{
+    enum { BUCKETS = 7, CONNECTING = 8 };       /* CONNECTING: at most */
+    const uint64_t messages = messages_of_pieces(1);
+    assert_in_range(messages, BUCKETS * steps_of_run(), BUCKETS * steps_of_run() + CONNECTING);
+    assert_int_equal(messages_of_pieces(2), messages);
+    assert_int_equal(messages_of_pieces(4), messages);
+}
+
 /* A tower that stays away keeps all ranks in their sums. */
 static void check_cancels(void)
 {

@@ -12,6 +12,19 @@
 
 /* ---- buckets and regions ---- */
 
+/* Before an update of all weights at once: with parts of a head, exchange what it needs to know of those of other
+ * towers. */
+static int exchange_norms(struct sync *sync, const struct local_batch *local, const struct optimizer_step *step)
+{
+    struct tower *const tower = sync->spec.tower;
+    if (!tower_has_parts(tower) || !tower_updates_at_once(tower))
+        return 0;
+    int rc = tower_put_norms(tower, step);
+    if (rc == 0)
+        rc = step_clock_mark(sync->clock, SPENT_UPDATE);
+    return rc == 0 ? sync_exchange(sync, head_exchange_of_norms(tower_head(tower)), local->number) : rc;
+}
+
 static int update(struct sync *sync, const struct local_batch *local, size_t offset, size_t count, uint32_t samples)
 {
     const struct optimizer_step step = {
@@ -19,8 +32,11 @@ static int update(struct sync *sync, const struct local_batch *local, size_t off
         .learning_rate = (float)learning_rate_at(sync->spec.learning_rate, local->step),
         .gradient_scale = 1.0f / (float)samples,
     };
+    int rc = exchange_norms(sync, local, &step);
+    if (rc != 0)
+        return rc;
     range_begin(TRACE_UPDATE, local->number);
-    const int rc = tower_update(sync->spec.tower, offset, count, &step);
+    rc = tower_update(sync->spec.tower, offset, count, &step);
     range_end();
     return rc;
 }

@@ -7,8 +7,9 @@
 #include "stage/trace/range.h"
 #include "sync/server.h"
 
-/* The most marks of a mode in a step: weights from a server, update, a mean before forward and one after the step. */
-#define BATCH_MARKS 4u
+/* The most marks of a mode in a step: weights from a server, update, a mean before forward and one after the step; with
+ * parts of a head their update, and the begin of an update that needs their norms. */
+#define BATCH_MARKS 6u
 #define EXCHANGE_MARKS 2u       /* of an exchange, and of what was computed before it */
 
 /* ---- what is reduced ---- */

@@ -52,7 +52,7 @@ sim_compute_twins = tests/cuda/test_kernels_sim tests/cuda/test_kernels_channels
 	tests/compute/test_evaluation_sim \
 	tests/compute/test_layers_sim tests/compute/test_precisions_sim tests/compute/test_residual_sim tests/compute/test_skip_sim tests/compute/loss/test_mixing_sim \
 	tests/compute/loss/test_class_weights_sim tests/compute/loss/test_smoothing_sim \
-	tests/compute/test_share_sim tests/compute/test_snapshot_sim tests/compute/test_tower_sim \
+	tests/compute/test_share_sim tests/compute/test_snapshot_sim tests/compute/test_tower_parts_sim tests/compute/test_tower_sim \
 	tests/compute/test_update_sim
 $(sim_compute_tests) $(sim_compute_twins): LDADD = $(SIM) $(HELPERS) compute/libcompute.a $(SIM_STAGE)
 

@@ -37,6 +37,11 @@ static __global__ void square_part(squared_ranges ranges)
     const size_t begin = blockIdx.x * range.part, end = begin + range.part < range.count ? begin + range.part
                                                                                          : range.count;
     double sum = 0;
+    if (begin >= range.count) {         /* most parts of a small range */
+        if (threadIdx.x == 0)
+            range.sum[1 + blockIdx.x] = 0;
+        return;
+    }
     FOUR_AT_ONCE
     for (size_t i = begin + threadIdx.x * QUAD; i < end; i += THREADS * QUAD) {
         const floats<QUAD> values = read_some<QUAD>(range.floats + i, end - i);

@@ -18,6 +18,7 @@
 
 #define STEP_MARKS 8u           /* the most clock marks of a step of one microbatch here; the mode adds its own */
 #define MICROBATCH_MARKS 2u     /* more marks for each further microbatch: forward, backward */
+#define STAGE_MARKS 2u          /* and for each stage of the head with parts */
 #define POLL_NAP_NS 20000       /* between two polls of a device that computes */
 
 /* The stage that the thread has reached. Main waits for STARTED, PLANNED and READY, and releases the next stage. */
@@ -311,11 +312,26 @@ static int queue_labels(struct trainer *trainer, const struct slot *slot, struct
                                       COPY_FROM_DEVICE);
 }
 
+/* With parts the head has the results of all microbatches. */
+static int queue_head_result(struct trainer *trainer, struct step_report *report, uint32_t microbatch,
+                             struct backend_result *result_out)
+{
+    struct tower *const tower = trainer->tower;
+    const struct local_batch *const local = &report->local;
+    const int rc = tower_head_result(tower, local, microbatch, result_out);
+    if (rc != 0 || local->phase == PHASE_TRAIN || report->answers == NULL)
+        return rc;
+    const size_t first = tower_microbatch(tower, local, microbatch).first;
+    return tower_head_answers(tower, local, microbatch, report->answers + first);
+}
+
 /* Queue the copies of the result of a microbatch, and in an evaluation of its answers, after its forward. Logits and
  * embeddings are waited for, because the next forward overwrites them. */
 static int queue_result(struct trainer *trainer, struct step_report *report, uint32_t microbatch,
                         struct backend_result *result_out)
 {
+    if (tower_has_parts(trainer->tower))
+        return queue_head_result(trainer, report, microbatch, result_out);
     int rc = tower_result(trainer->tower, result_out);
     if (rc != 0 || report->local.phase == PHASE_TRAIN)
         return rc;
@@ -471,6 +487,43 @@ static void note_ready(void *arg, size_t floats)
     }
 }
 
+/* Queue the head of a batch whose microbatches are all forwarded: its stages and the exchanges between them. */
+static int queue_head_forward(struct trainer *trainer, const struct local_batch *local)
+{
+    struct tower *const tower = trainer->tower;
+    const struct head *const head = tower_head(tower);
+    int rc = sync_exchange(&trainer->sync, HEAD_FEATURES, local->number);
+    if (rc == 0)
+        rc = sync_exchange(&trainer->sync, HEAD_LABELS, local->number);
+    for (uint32_t stage = 0; stage < head->stage_count && rc == 0; stage++) {
+        range_begin(TRACE_FORWARD, local->number);
+        rc = tower_head_forward(tower, local, stage, local->phase == PHASE_TRAIN);
+        range_end();
+        if (rc == 0)
+            rc = step_clock_mark(trainer->clock, SPENT_FORWARD);
+        if (rc == 0)
+            rc = sync_exchange(&trainer->sync, head_exchange_after(stage), local->number);
+    }
+    return rc;
+}
+
+static int queue_head_backward(struct trainer *trainer, const struct local_batch *local)
+{
+    struct tower *const tower = trainer->tower;
+    const struct head *const head = tower_head(tower);
+    int rc = 0;
+    for (uint32_t stage = head->stage_count; stage-- > 0 && rc == 0;) {
+        range_begin(TRACE_BACKWARD, local->number);
+        rc = tower_head_backward(tower, stage);
+        range_end();
+        if (rc == 0)
+            rc = step_clock_mark(trainer->clock, SPENT_BACKWARD);
+        if (rc == 0)
+            rc = sync_exchange(&trainer->sync, head_exchange_of_gradients(head, stage), local->number);
+    }
+    return rc;
+}
+
 /* Queue backward of the last microbatch of the batch. */
 static int queue_backward(struct trainer *trainer, const struct local_batch *local)
 {
@@ -515,6 +568,33 @@ static int queue_update(struct trainer *trainer, const struct local_batch *local
     if (rc == 0)
         rc = update_average(trainer, local);
     return rc == 0 && mode->after_step != NULL ? mode->after_step(&trainer->sync, local) : rc;
+}
+
+/* queue_compute with model.parts: the head computes all samples of the batch, between forward and backward of all
+ * microbatches. */
+static int queue_with_head(struct trainer *trainer, struct slot *slot, struct step_report *report,
+                           struct backend_result *results)
+{
+    const struct local_batch *const local = &report->local;
+    const uint32_t count = tower_microbatches(trainer->tower, local->count);
+    const bool is_training = local->phase == PHASE_TRAIN;
+    int rc = queue_before_forward(trainer, local);
+    for (uint32_t i = 0; i < count && rc == 0; i++)
+        rc = queue_forward(trainer, slot, i, is_training);
+    slots_give_back(trainer->slots, slot);
+    if (rc == 0)
+        rc = queue_head_forward(trainer, local);
+    if (rc == 0 && is_training)
+        rc = queue_head_backward(trainer, local);
+    for (uint32_t i = 0; i + 1 < count && is_training && rc == 0; i++)
+        rc = queue_accumulate(trainer, local->number);
+    if (rc == 0 && is_training)
+        rc = queue_backward(trainer, local);
+    if (rc == 0 && is_training)
+        rc = queue_update(trainer, local);
+    for (uint32_t i = 0; i < count && rc == 0; i++)
+        rc = queue_result(trainer, report, i, &results[i]);
+    return rc;
 }
 
 /* Queue forward, backward, reduction and update of the slot's batch on the device. With train.accumulate a batch has
@@ -563,7 +643,8 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
     range_begin(local->phase == PHASE_TRAIN ? TRACE_STEP : TRACE_EVALUATION, local->number);
     int rc = queue_labels(trainer, slot, report);
     if (rc == 0)
-        rc = queue_compute(trainer, slot, report, result->microbatches);
+        rc = (tower_has_parts(trainer->tower) ? queue_with_head : queue_compute)(trainer, slot, report,
+                                                                                  result->microbatches);
     range_end();
     report->staleness = local->phase == PHASE_TRAIN ? trainer->sync.staleness : 0;
     if (rc == 0 && is_inspected(trainer, local))
@@ -673,7 +754,9 @@ static struct sync_spec complete_sync(const struct trainer *trainer)
 
 static int open_clock(struct trainer *trainer)
 {
+    const struct head *const head = tower_head(trainer->tower);
     const uint32_t marks = STEP_MARKS + (trainer->inflight.microbatches_max - 1) * MICROBATCH_MARKS +
+                           (head != NULL ? head->stage_count * STAGE_MARKS : 0) +
                            sync_marks(&trainer->sync);
     return step_clock_open(&trainer->clock, trainer->spec.tower.compute, marks, trainer->inflight.depth);
 }

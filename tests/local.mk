@@ -118,6 +118,7 @@ tools_tests = \
 	%D%/tools/report/test_report_input \
 	%D%/tools/report/test_row_groups \
 	%D%/tools/results/test_initial_weights \
+	%D%/tools/results/test_saved_parts \
 	%D%/tools/results/test_tensor_file \
 	%D%/tools/results/test_tensor_match \
 	%D%/tools/results/test_tensor_naming \

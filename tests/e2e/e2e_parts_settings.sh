@@ -54,6 +54,11 @@ expect_err 'model.parts: a tower sends .* because a batch of 64 is more than [0-
 run "$pipetrain" -c "$work/tiny.conf" --set devices.backend=reference --check
 expect_out '^parts +fc1 and fc2 in 2 parts, all on one tower'
 
+# As the refusal advises.
+run "$pipetrain" -c "$work/tiny.conf" --set data.classes=12 --set model.parts=4 --check
+expect_code 0 'classes without images'
+! grep -q 'set data.classes' "$work/err" || fail 'the classes that were advised are doubted'
+
 # What computes nothing, and what computes the whole network.
 run "$pipetrain" -c "$work/tiny.conf" --set devices.kind=null --set "run.dir=$work/runs/null" --set devices.towers=2
 expect_code 0 'parts that nothing computes'

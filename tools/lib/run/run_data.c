@@ -502,7 +502,8 @@ static struct dataset_options options_of_pass(const struct settings *settings, c
     struct dataset_options options =
         options_of(data, net, phase == PHASE_TRAIN ? pixels_train_shape(settings, net) : net->input);
     options.what = what[is_shared ? PHASE_TRAIN : phase];
-    options.may_lack_classes = phase != PHASE_TRAIN;
+    /* The units of the last layer may have to be a multiple of the parts. */
+    options.may_lack_classes = phase != PHASE_TRAIN || settings->model.parts > 0;
     options.part = !is_shared ? DATASET_ALL : phase == PHASE_TRAIN ? DATASET_REST : DATASET_HELD_OUT;
     options.held_out = data->validation_split;
     options.pattern = phase == PHASE_TRAIN || is_shared ? data->train : data->validation;

@@ -8,6 +8,7 @@
 #include <cublasLt.h>
 #include <cudnn.h>
 
+#include "compute/share.h"
 #include "tests/cuda/backend_cuda_fixture.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/device_memory.h"
@@ -139,6 +140,23 @@ TEST(unsupported_options_are_refused)
     spec = cuda_fixture_spec(net, PRECISION_BF16);
     assert_int_equal(try_open("reference", &spec, "reference"), -ENOTSUP);
     assert_non_null(strstr(messages, "fp32 only"));
+    net_close(net);
+}
+
+/* One loss scale for all gradients would need to know those of other towers. */
+TEST(fp16_is_refused_for_a_share_of_a_net)
+{
+    struct net *const net = small_net(0), *share;
+    struct unsupported_reason reason;
+    struct head head;
+    assert_int_equal(head_find(&head, net, 1, &reason), 0);
+    assert_int_equal(share_open(&share, net, &head, (struct part_range){ 0, 1 }), 0);
+    struct backend_spec spec = cuda_fixture_spec(share, PRECISION_FP16);
+    assert_int_equal(try_open("cuda", &spec, "cuda"), -ENOTSUP);
+    assert_non_null(strstr(messages, "devices.precision = bf16"));
+    spec.precision = PRECISION_BF16;
+    assert_int_equal(try_open("cuda", &spec, "cuda"), 0);
+    net_close(share);
     net_close(net);
 }
 

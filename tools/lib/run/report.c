@@ -236,8 +236,9 @@ static void measure_feed(struct report *report, const struct local_batch *local)
         feed_meter_start(&report->meter, &loader, clock_now_ns());
 }
 
-void report_step(struct report *report, const struct step_report *seen)
+void report_step(struct report *report, struct step_report *const *reports)
 {
+    const struct step_report *const seen = reports[0];
     const struct local_batch *const local = &seen->local;
     report->gradient_norm = seen->gradient_norm;
     if (local->phase == PHASE_TRAIN)
@@ -245,7 +246,7 @@ void report_step(struct report *report, const struct step_report *seen)
     progress_display_step(&report->display, local);
     observers_begin(report->observers);
     if (seen->shown != NULL)
-        observers_show(report->observers, seen);
+        observers_show(report->observers, reports);
 }
 
 void report_write_time(struct timespec time, char text[REPORT_TIME_SIZE])

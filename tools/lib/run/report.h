@@ -58,8 +58,8 @@ struct report {
 /* Allocate memory for the reports. 0 or -ENOMEM. Call report_release after success or failure. */
 int report_init(struct report *report);
 void report_release(struct report *report);
-/* Called after every batch, before report_interval, with the report of the first tower of the process. */
-void report_step(struct report *report, const struct step_report *seen);
+/* Called after every batch, before report_interval, with the reports of the towers of the process. */
+void report_step(struct report *report, struct step_report *const *reports);
 /* The number of training steps between two calls of report_interval: report.interval, or else 100 or a tenth of an
  * epoch or run, whichever is the least. */
 uint64_t report_interval_steps(const struct settings *settings, const struct schedule *schedule);

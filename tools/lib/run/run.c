@@ -416,7 +416,7 @@ static void add_batch(struct run *run, struct step_report *const *reports)
     run->state.progress.spent = cost_spent(run->cost);
     nonfinite_check_evaluation(run->stop, run->account, local);
     decide(run, local);
-    report_step(&run->report, reports[0]);
+    report_step(&run->report, reports);
     const uint64_t interval = report_interval_steps(run->settings, &run->plan.schedule);
     const bool is_due = (local->step + 1) % interval == 0;
     if (local->phase == PHASE_TRAIN && (is_due || local->last_of_phase)) {

@@ -51,10 +51,10 @@ void observers_put(struct observers *observers, enum phase phase, const struct m
     prometheus_put(observers->prometheus, phase, values);
 }
 
-void observers_show(struct observers *observers, const struct step_report *report)
+void observers_show(struct observers *observers, struct step_report *const *reports)
 {
     if (observers != NULL)
-        tensorboard_show(observers->board, report);
+        tensorboard_show(observers->board, reports);
 }
 
 void observers_close(struct observers *observers, bool is_over)

@@ -39,8 +39,9 @@ struct observers *observers_open(const struct observed_run *run);
 void observers_begin(struct observers *observers);
 /* Called with every row of training and of validation. */
 void observers_put(struct observers *observers, enum phase phase, const struct metric_values *values);
-/* Called with each report of tower 0 that has a snapshot for observers. */
-void observers_show(struct observers *observers, const struct step_report *report);
+/* Called with the reports of the towers of this process, where tower 0's has a snapshot for observers (and with model.parts
+ * those of all). */
+void observers_show(struct observers *observers, struct step_report *const *reports);
 /* is_over: the run has done all its steps. */
 void observers_close(struct observers *observers, bool is_over);
 

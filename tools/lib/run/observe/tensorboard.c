@@ -125,7 +125,7 @@ static int make_texts(struct tensorboard *board)
     return rc == 0 ? make_text(&board->model, &board->run, write_model) : rc;
 }
 
-/* ---- histograms of tower 0's weights and gradients ---- */
+/* ---- histograms of weights and gradients: of tower 0, or with model.parts of all towers of this process ---- */
 
 /* Write a histogram of board->numbers. */
 static void put_histogram(struct tensorboard *board, const char *what, uint32_t parameter, double factor)
@@ -142,13 +142,43 @@ static void put_histogram(struct tensorboard *board, const char *what, uint32_t 
                                               .counts = histogram->counts, .buckets = histogram->buckets });
 }
 
+/* Read those numbers of a parameter that a tower has, with snapshot_value or snapshot_gradient. Adds their count. */
+static int read_pieces(struct tensorboard *board, const struct step_report *report, uint32_t parameter,
+                       int (*read)(const struct snapshot *snapshot, uint32_t parameter, float *plain_out),
+                       uint64_t *count)
+{
+    const struct tower *const tower = report->sync->spec.tower;
+    uint32_t i = NET_NO_PARAMETER;
+    int rc = 0;
+    while (rc == 0 && (i = tower_piece(tower, parameter, i)) != NET_NO_PARAMETER) {
+        rc = read(report->shown, i, board->numbers + tower_piece_first(tower, i));
+        *count += tower_net(tower)->parameters[i].count;
+    }
+    return rc;
+}
+
+/* Read a parameter from the reports of all towers of this process. 0; -ENODATA if other processes have parts of it; or
+ * another negative errno. */
+static int read_parameter(struct tensorboard *board, struct step_report *const *reports, uint32_t parameter,
+                          int (*read)(const struct snapshot *snapshot, uint32_t parameter, float *plain_out))
+{
+    const uint64_t all = board->run.net->parameters[parameter].count;
+    uint64_t count = 0;
+    int rc = 0;
+    for (uint32_t d = 0; d < board->run.plan->devices.towers.count && count < all && rc == 0; d++)
+        rc = read_pieces(board, reports[d], parameter, read, &count);
+    return rc == 0 && count < all ? -ENODATA : rc;
+}
+
 /* Write the gradient of a parameter, which is a sum over samples, as a mean. A tower without samples has no
  * gradient. */
-static int put_gradient(struct tensorboard *board, const struct step_report *report, uint32_t parameter)
+static int put_gradient(struct tensorboard *board, struct step_report *const *reports, uint32_t parameter)
 {
-    const size_t offset = tower_arena(report->sync->spec.tower)->ranges[parameter].offset;
+    const struct step_report *const report = reports[0];
+    const struct tower *const tower = report->sync->spec.tower;
+    const size_t offset = tower_arena(tower)->ranges[tower_piece(tower, parameter, NET_NO_PARAMETER)].offset;
     const uint32_t samples = sync_gradient_samples(report->sync, &report->local, offset);
-    const int rc = snapshot_gradient(report->shown, parameter, board->numbers);
+    const int rc = read_parameter(board, reports, parameter, snapshot_gradient);
     board->is_mixed = board->is_mixed || samples == 0 ||
                       (board->gradient_samples > 0 && samples != board->gradient_samples);
     if (rc != 0 || samples == 0)
@@ -159,15 +189,15 @@ static int put_gradient(struct tensorboard *board, const struct step_report *rep
     return 0;
 }
 
-/* Write histograms of a trained parameter: its weights and, unless it is frozen, its gradient. A few kB. Returns 0 or a
- * negative errno. */
-static int put_parameter(struct tensorboard *board, const struct step_report *report, uint32_t parameter)
+/* Write histograms of a trained parameter: its weights and, unless it is frozen, its gradient. A few kB. Returns 0, or
+ * -ENODATA or another negative errno of read_parameter. */
+static int put_parameter(struct tensorboard *board, struct step_report *const *reports, uint32_t parameter)
 {
-    const int rc = snapshot_value(report->shown, parameter, board->numbers);
+    const int rc = read_parameter(board, reports, parameter, snapshot_value);
     if (rc != 0)
         return rc;
     put_histogram(board, "weights", parameter, 1);
-    return parameter_is_updated(&board->run.net->parameters[parameter]) ? put_gradient(board, report, parameter) : 0;
+    return parameter_is_updated(&board->run.net->parameters[parameter]) ? put_gradient(board, reports, parameter) : 0;
 }
 
 /* ---- opening ---- */
@@ -251,6 +281,10 @@ struct tensorboard *tensorboard_open(const struct observed_run *run)
                     "report.tensorboard", run->settings->report.histograms);
     if (!is_wanted(run->settings))
         return NULL;
+    if (tensorboard_rule(run->settings).count > 0 && run_plan_parts(run->plan, run->settings) > 0 &&
+        run->plan->devices.towers.count < run->plan->schedule.towers)
+        log_message(LOG_RUN, "report.histograms: without the dense layers that model.parts divides, of which other ranks "
+                    "have parts");
     struct tensorboard *const board = calloc(1, sizeof(*board));
     if (board == NULL)
         return fail_to_open(NULL, -ENOMEM);
@@ -372,13 +406,14 @@ static void put_norm(struct tensorboard *board, uint64_t step)
     write_event(board, BOARD_TRAIN);
 }
 
-/* Writes one event per parameter: a single event would need memory for the whole network. */
-void tensorboard_show(struct tensorboard *board, const struct step_report *report)
+/* Writes one event per parameter: a single event would need memory for the whole network. Parameters of which other
+ * processes have parts are left out, and then the norm of all gradients is unknown. */
+void tensorboard_show(struct tensorboard *board, struct step_report *const *reports)
 {
     if (board == NULL || board->numbers == NULL)
         return;
     const struct net *const net = board->run.net;
-    const uint64_t step = report->local.step + 1;
+    const uint64_t step = reports[0]->local.step + 1;
     board->gradient_squares = 0;
     board->gradient_samples = 0;
     board->is_mixed = false;
@@ -386,7 +421,10 @@ void tensorboard_show(struct tensorboard *board, const struct step_report *repor
         if (!net->parameters[i].is_trained)
             continue;
         tfevent_begin(&board->event, wall_time(), step);
-        if (note_error(board, put_parameter(board, report, i)) == 0)
+        const int rc = put_parameter(board, reports, i);
+        if (rc == -ENODATA)
+            board->is_mixed = true;
+        else if (note_error(board, rc) == 0)
             write_event(board, BOARD_TRAIN);
     }
     put_norm(board, step);

@@ -24,8 +24,8 @@ struct tensorboard *tensorboard_open(const struct observed_run *run);
  * later ones. */
 void tensorboard_begin(struct tensorboard *board);
 void tensorboard_put(struct tensorboard *board, enum phase phase, const struct metric_values *values);
-/* Write histograms of a report's snapshot. */
-void tensorboard_show(struct tensorboard *board, const struct step_report *report);
+/* Write histograms of the snapshots in the reports of the towers of this process (observers_show). */
+void tensorboard_show(struct tensorboard *board, struct step_report *const *reports);
 /* is_over: the run has done all its steps. */
 void tensorboard_close(struct tensorboard *board, bool is_over);
 

@@ -22,7 +22,8 @@ ALWAYS_INLINE void activation_exp(const lanes *at, lanes *exp_out)
     p = p * r + 1.66666659e-1f;
     p = p * r + 5.00000007e-1f;
     const lanes power = p * r * r + r + 1.0f;
-    *exp_out = (lanes)((lane_bits)power + ((lane_bits)shifted << 23));
+    const lanes scaled = (lanes)((lane_bits)power + ((lane_bits)shifted << 23));
+    *exp_out = LANES_SELECT(*at == *at, scaled, *at);   /* the sum of the bits of a NaN may be a number */
 }
 
 /* The sigmoid of x and that of -x. */

@@ -188,14 +188,18 @@ TEST(activations_are_those_of_libm_and_the_same_at_every_place)
     }
 }
 
+/* Also of the NaNs that poisoned memory and other programs have. */
 TEST(an_activation_of_nan_is_nan)
 {
-    for (enum activation activation = 0; activation < ACTIVATION_COUNT; activation++) {
-        const struct layer layer = { .kind = LAYER_ACTIVATION, .activation = activation, .limit = 6 };
-        float numbers[] = { 1, NAN, 2 };
-        activation_values(&layer, numbers, 3);
-        assert_true(isnan(numbers[1]) && !isnan(numbers[0]) && !isnan(numbers[2]));
-    }
+    static const uint32_t bits[] = { 0x7fc00000, 0xffc00000, 0xffffffff, 0x7fffffff, 0x7f800001 };
+    for (enum activation activation = 0; activation < ACTIVATION_COUNT; activation++)
+        for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); i++) {
+            const struct layer layer = { .kind = LAYER_ACTIVATION, .activation = activation, .limit = 6 };
+            float numbers[] = { 1, 0, 2 };
+            memcpy(&numbers[1], &bits[i], sizeof(bits[i]));
+            activation_values(&layer, numbers, 3);
+            assert_true(isnan(numbers[1]) && !isnan(numbers[0]) && !isnan(numbers[2]));
+        }
 }
 
 /* Hard swish, whose derivative is short to write. */

@@ -28,16 +28,6 @@ static uint32_t find_first(const struct net *net)
     return first;
 }
 
-/* The layer outside of the chain that reads inside of it; NET_INPUT: none does. */
-static uint32_t find_other_reader(const struct net *net, uint32_t first)
-{
-    for (uint32_t i = first + 1; i < net->layer_count; i++)
-        for (uint32_t k = 0; k < net->layers[i].input_count; k++)
-            if (net->layers[i].inputs[k] + 1 != i)
-                return i;
-    return NET_INPUT;
-}
-
 static bool is_trained_before(const struct net *net, uint32_t layer)
 {
     for (uint32_t i = 0; i < net->parameter_count; i++)
@@ -74,10 +64,6 @@ int head_find(struct head *head_out, const struct net *net, uint32_t parts, stru
     if (first == NET_INPUT)
         return unsupported_reason_set(reason, -EINVAL, "parts", "the network does not end in a dense layer, so there is "
                                       "nothing to divide");
-    const uint32_t reader = find_other_reader(net, first);
-    if (reader != NET_INPUT)
-        return unsupported_reason_set(reason, -EINVAL, "parts", "layer '%.47s' reads inside of the dense layers at the "
-                                      "end of the network", net->layers[reader].name);
     head_out->features = (uint32_t)shape_count(net->layers[first].in);
     int rc = 0;
     for (uint32_t i = first; i < net->layer_count && rc == 0; i++)

@@ -39,9 +39,8 @@ struct head {
 struct part_range { uint32_t first, count; };
 
 /* Find the head of a finished whole net: the longest end of the net that begins with a dense layer and consists of
- * dense layers, ReLUs, dropouts and the loss, each reading the one before. 0; or -EINVAL, with the reason, if there is
- * none, if something else reads inside of it, or if its units are not multiples of `parts` (at most
- * SHARE_PARTS_MAX). */
+ * dense layers, ReLUs, dropouts and the loss, each reading the one before, which nothing else reads. 0; or -EINVAL, with
+ * the reason, if there is none, or if its units are not multiples of `parts` (at most SHARE_PARTS_MAX). */
 int head_find(struct head *head_out, const struct net *net, uint32_t parts, struct unsupported_reason *reason);
 /* Can so many towers own the parts? 1, or parts / 2^k: the parts of a tower are a subtree of the order of additions
  * (stage/pairwise.h). */

@@ -901,6 +901,31 @@ TEST_ON_EACH_BACKEND(a_frozen_trunk_gets_no_gradients)
     }
 }
 
+/* Frozen: every second parameter, or all but those of the last layer, or all but the first. */
+static bool is_frozen(const struct net *net, uint32_t parameter, uint32_t seed)
+{
+    const uint32_t last = net->layer_count - 2;
+    return seed % 3 == 0   ? parameter % 2 == seed / 3 % 2 && parameter > 0
+           : seed % 3 == 1 ? net->parameters[parameter].layer < last
+                           : parameter > 0;
+}
+
+TEST_ON_EACH_BACKEND(parameters_of_the_head_may_be_frozen)
+{
+    if (!computes_shares(backend))
+        return;
+    for (uint32_t seed = 820; seed < 820 + 3 * nets_of(backend, 4); seed++) {
+        struct net *const net = net_make(seed, 0);
+        struct sliced_batch batch = batch_make(net, counts[seed % COUNTS], seed);
+        for (uint32_t p = 0; p < net->parameter_count; p++)
+            if (is_frozen(net, p, seed))
+                net_freeze(net, p);
+        check_parts((struct setting){ .backend = backend, .net = net }, &batch);
+        network_input_release(&batch.input);
+        net_close(net);
+    }
+}
+
 /* ---- given logits ---- */
 
 /* The caller frees the logits. */

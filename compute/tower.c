@@ -60,6 +60,7 @@ struct tower {
     struct local_batch local;           /* of that forward */
     void (*ready)(void *arg, size_t floats);    /* during tower_backward */
     void *ready_arg;
+    bool is_ready;              /* ready was called for all gradients that it covers */
 };
 
 static size_t updated_count(const struct tower *tower)
@@ -866,6 +867,7 @@ static void layer_done(void *arg, uint32_t layer)
     const size_t floats = arena_ready(&tower->arenas.trained, tower_net(tower), layer);
     add_sums(tower, floats);
     tower->ready(tower->ready_arg, floats);
+    tower->is_ready = floats == shared_count(tower);
 }
 
 /* Reset the sums for the next batch. 0, or the error of adding the sums of this batch. */
@@ -882,12 +884,14 @@ int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats),
 {
     tower->ready = ready;
     tower->ready_arg = arg;
+    tower->is_ready = false;
     tower->skips_update = false;
     int rc = begin_backward(tower);
     if (rc == 0)
         rc = tower->last != NULL ? tower->spec.backend->backward(tower->last, layer_done, tower)
                                  : clear_gradients(tower);
-    if (rc == 0 && tower->last == NULL) {
+    /* No layer is done without samples, and none of a trunk that is frozen. */
+    if (rc == 0 && !tower->is_ready) {
         add_sums(tower, shared_count(tower));
         ready(arg, shared_count(tower));
     }

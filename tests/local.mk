@@ -83,6 +83,7 @@ sync_tests = \
 	%D%/sync/test_frozen_towers \
 	%D%/sync/test_gate \
 	%D%/sync/test_halves \
+	%D%/sync/test_parts \
 	%D%/sync/test_reduce \
 	%D%/sync/test_class_weights \
 	%D%/sync/test_relaxed \

@@ -10,9 +10,10 @@
 #include "tests/helpers/test.h"
 #include "tests/helpers/test_device_kind.h"
 
-enum { SIDE = 6, CLASSES = 4, DEPTH = 2 };
+enum { SIDE = 6, CLASSES = 4, HIDDEN = 12, DEPTH = 2 };
 
-static struct net *net_make(bool normalizes)
+/* With parts there are two dense layers. */
+static struct net *net_make(bool normalizes, bool has_parts)
 {
     static const struct batch_norm how = { .decay = 0.5, .epsilon = 0.01f, .with_gamma = true };
     struct net *net;
@@ -22,6 +23,8 @@ static struct net *net_make(bool normalizes)
         last = (uint32_t)net_batch_norm(net, "norm", last, how);
     last = (uint32_t)net_relu(net, "relu", last);
     last = (uint32_t)net_max_pool(net, "pool", last, window_square(2, 2, PADDING_VALID));
+    if (has_parts)
+        last = (uint32_t)net_relu(net, "relu1", (uint32_t)net_dense(net, "fc1", last, HIDDEN, true));
     last = (uint32_t)net_dropout(net, "drop", last, 0.25f);
     last = (uint32_t)net_dense(net, "fc", last, CLASSES, true);
     net_softmax_loss(net, "loss", last);
@@ -150,6 +153,15 @@ static void add_microbatches(uint32_t counts[TOWER_COUNTS], uint32_t count, uint
         add_count(counts, count);
 }
 
+static void add_slices(uint32_t counts[TOWER_COUNTS], const struct tower_slices *slices, uint32_t batch)
+{
+    for (uint32_t i = slices->first; i < slices->first + slices->count; i++) {
+        const uint32_t count = batch_part_find(batch, slices->pairs, slices->all, i).count;
+        if (count > 0)
+            add_count(counts, count);
+    }
+}
+
 bool fixture_is_thorough(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -183,6 +195,20 @@ static const struct sync_ops *mode_of(const struct fixture_spec *spec)
     return sync_choose(spec->mode, spec->schedule.towers, rank_count(spec), spec->max_staleness);
 }
 
+static struct tower_slices slices_of(const struct schedule *schedule, uint32_t tower)
+{
+    const uint32_t each = schedule->slices / schedule->towers;
+    return (struct tower_slices){ .all = schedule->slices, .first = tower * each, .count = each };
+}
+
+static struct tower_parts parts_of(const struct fixture_spec *spec, uint32_t tower)
+{
+    if (spec->parts == 0)
+        return (struct tower_parts){ 0 };
+    const struct part_range own = head_own_parts(spec->parts, spec->schedule.towers, tower);
+    return (struct tower_parts){ spec->parts, own.first, own.count, spec->schedule.batch };
+}
+
 struct trainer_spec fixture_trainer(struct trainer_fixture *fixture, uint32_t tower)
 {
     const struct sync_ops *const mode = mode_of(&fixture->spec);
@@ -196,7 +222,8 @@ struct trainer_spec fixture_trainer(struct trainer_fixture *fixture, uint32_t to
                                      .class_weights = fixture->spec.class_weights },
                    .optimizer = fixture->spec.optimizer, .seed = 11, .microbatch_max = fixture->spec.microbatch_max,
                    .average_decay = fixture->spec.average_decay, .defers = mode->defers,
-                   .has_bf16_grads = fixture->spec.has_bf16_grads },
+                   .has_bf16_grads = fixture->spec.has_bf16_grads, .slices = slices_of(&fixture->schedule, tower),
+                   .parts = parts_of(&fixture->spec, tower) },
         .sync = { .ops = mode, .schedule = &fixture->schedule, .reduce = fixture->reduces[tower / towers_here(&fixture->spec)],
                   .communication = own->communication, .results = own->results, .bucket_bytes = 64,
                   .learning_rate = fixture->spec.is_frozen ? &frozen : &rate,
@@ -209,9 +236,13 @@ struct trainer_spec fixture_trainer(struct trainer_fixture *fixture, uint32_t to
     struct schedule epoch = fixture->schedule;
     struct local_batch local;
     epoch.epochs = 1;
-    for (uint64_t number = 0; schedule_find(&epoch, number, tower, &local) == 0; number++)
-        add_microbatches(local.phase == PHASE_TRAIN ? spec.tower.train_counts : spec.tower.evaluate_counts, local.count,
-                   spec.tower.microbatch_max);
+    for (uint64_t number = 0; schedule_find(&epoch, number, tower, &local) == 0; number++) {
+        uint32_t *const counts = local.phase == PHASE_TRAIN ? spec.tower.train_counts : spec.tower.evaluate_counts;
+        if (spec.tower.slices.all > 0)
+            add_slices(counts, &spec.tower.slices, local.global_count);
+        else
+            add_microbatches(counts, local.count, spec.tower.microbatch_max);
+    }
     return spec;
 }
 
@@ -243,7 +274,7 @@ static void open_reductions(struct trainer_fixture *fixture)
     }
     for (uint32_t rank = 0; rank < rank_count(spec); rank++) {
         const struct reduce_spec reduce = { .towers = spec->schedule.towers, .here = { rank * here, here },
-                                            .ranks = fixture->ranks[rank] };
+                                            .in_pairs = spec->schedule.slices > 0, .ranks = fixture->ranks[rank] };
         assert_int_equal(reduction_of(spec)->open(&fixture->reduces[rank], &reduce), 0);
         assert_int_equal(stop_on_failure(fixture->stop, reduce_cancel, fixture->reduces[rank]), 0);
     }
@@ -252,7 +283,7 @@ static void open_reductions(struct trainer_fixture *fixture)
 void trainer_fixture_open(struct trainer_fixture *fixture, const struct fixture_spec *spec)
 {
     const struct schedule *schedule = &spec->schedule;
-    *fixture = (struct trainer_fixture){ .spec = *spec, .schedule = *schedule, .net = net_make(spec->normalizes) };
+    *fixture = (struct trainer_fixture){ .spec = *spec, .schedule = *schedule, .net = net_make(spec->normalizes, spec->parts > 0) };
     freeze(fixture->net, spec->freezes);
     assert_in_range(fixture_floats(fixture), 1, FIXTURE_FLOATS_MAX);
     assert_int_equal(batch_layout_init(&fixture->layout, SIDE, SIDE, 1, schedule_local_max(schedule)), 0);

@@ -48,6 +48,9 @@ struct fixture_spec {
     const float *class_weights; /* NULL: all 1 */
     uint32_t ranks;             /* the towers are dealt to so many ranks (tests/helpers/fake_mpi.h); 0: one process */
     const char *freezes;        /* parameters whose names begin so; NULL: none */
+    /* Of the dense layers, of which the net then has two: 4, or 0, which is none. With schedule.slices. A tower has only
+     * its own parts of their weights, and snapshots are not read. */
+    uint32_t parts;
 };
 
 struct trainer_fixture {

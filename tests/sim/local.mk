@@ -59,7 +59,7 @@ $(sim_compute_tests) $(sim_compute_twins): LDADD = $(SIM) $(HELPERS) compute/lib
 sim_sync_tests = tests/cuda/test_cuda_launches tests/cuda/test_nccl_ranks tests/cuda/test_reduce_cuda tests/cuda/test_reduce_ipc \
 	tests/cuda/test_timeline_sim
 sim_sync_twins = tests/sync/ranks/test_rank_sums_sim tests/sync/test_averaging_sim tests/sync/test_class_weights_sim \
-	tests/sync/test_frozen_towers_sim tests/sync/test_halves_sim tests/sync/test_reduce_sim tests/sync/test_relaxed_sim \
+	tests/sync/test_frozen_towers_sim tests/sync/test_halves_sim tests/sync/test_parts_sim tests/sync/test_reduce_sim tests/sync/test_relaxed_sim \
 	tests/sync/test_servers_sim tests/sync/test_shown_sim tests/sync/test_snapshot_pool_sim \
 	tests/sync/test_trainer_sim
 tests_cuda_test_timeline_sim_SOURCES = tests/cuda/test_timeline.c

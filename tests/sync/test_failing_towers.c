@@ -48,6 +48,11 @@ static int result(struct plan *plan, struct backend_result *result_out)
     return fails(CALL_RESULT) ? -EIO : backend_reference_ops.result(plan, result_out);
 }
 
+static int part_result(struct plan *plan, uint32_t first, uint32_t count, struct backend_result *result_out)
+{
+    return fails(CALL_RESULT) ? -EIO : backend_reference_ops.part_result(plan, first, count, result_out);
+}
+
 static int update(struct backend *backend, const struct optimizer *optimizer, const struct optimizer_step *step,
                   const struct optimizer_range *ranges, uint32_t count)
 {
@@ -66,6 +71,7 @@ static struct backend_ops failing_ops(void)
     ops.forward = forward;
     ops.backward = backward;
     ops.result = result;
+    ops.part_result = part_result;
     ops.update = update;
     ops.scale = scale;
     return ops;
@@ -73,18 +79,15 @@ static struct backend_ops failing_ops(void)
 
 /* Runs to its end: in the long tests within a second of the failure; else only the alarm ends a run that hangs. Did the
  * tower come to the call that fails? */
-static bool run(enum sync_mode mode, uint32_t towers, uint32_t bad, char *text, size_t bytes)
+static bool run(const struct fixture_spec *spec, uint32_t bad, char *text, size_t bytes)
 {
+    const uint32_t towers = spec->schedule.towers;
     static struct trainer_fixture fixture;
     static struct backend_ops broken;
     struct capture capture;
-    const struct fixture_spec spec = {
-        .schedule = { .records = { 53, 17 }, .batch = 12, .towers = towers, .epochs = 2 }, .mode = mode,
-        .reduction = "host", .every = 2, .max_staleness = 2, .normalizes = true, .saves = true,
-        .optimizer = { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f } };
     failed_ns = 0;
     broken = failing_ops();
-    trainer_fixture_open(&fixture, &spec);
+    trainer_fixture_open(&fixture, spec);
     for (uint32_t d = 0; d < towers; d++) {
         struct trainer_spec trainer = fixture_trainer(&fixture, d);
         if (d == bad)
@@ -107,16 +110,24 @@ static bool run(enum sync_mode mode, uint32_t towers, uint32_t bad, char *text, 
     return failed_ns > 0;
 }
 
-static void fail_everywhere(enum sync_mode mode, uint32_t towers)
+static struct fixture_spec spec_of(enum sync_mode mode, uint32_t towers)
 {
-    const uint32_t step = test_is_long() ? 1 : 3;
+    return (struct fixture_spec){
+        .schedule = { .records = { 53, 17 }, .batch = 12, .towers = towers, .epochs = 2 }, .mode = mode,
+        .reduction = "host", .every = 2, .max_staleness = 2, .normalizes = true, .saves = true,
+        .optimizer = { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f } };
+}
+
+/* After `step`, 2 * step, ... of the same calls. */
+static void fail_everywhere(const struct fixture_spec *spec, uint32_t step)
+{
     char text[1024];
     for (failing = 0; failing < CALL_COUNT; failing++) {
         bool came = true;
         uint32_t tries = 0;
         for (; came && tries < 14; tries += step) {
             calls_left = tries;
-            came = run(mode, towers, tries / step % towers, text, sizeof(text));
+            came = run(spec, tries / step % spec->schedule.towers, text, sizeof(text));
             if (came)
                 assert_non_null(strstr(text, "tower: a step failed: Input/output error"));
         }
@@ -132,8 +143,21 @@ TEST(a_tower_that_fails_anywhere_ends_the_run)
                 continue;
             print_message("%s%s%s: %u towers\n", sync_table[mode]->name, sync_table[mode]->place != NULL ? " " : "",
                           sync_table[mode]->place != NULL ? sync_table[mode]->place : "", towers);
-            fail_everywhere((enum sync_mode)mode, towers);
+            const struct fixture_spec spec = spec_of((enum sync_mode)mode, towers);
+            fail_everywhere(&spec, test_is_long() ? 1 : 3);
         }
+}
+
+/* A tower of two has two slices, and two parts of two layers: six calls of forward and of backward in a step, with the
+ * exchanges in between. In one process, and in ranks. */
+TEST(a_tower_that_fails_in_any_exchange_of_parts_ends_the_run)
+{
+    for (uint32_t ranks = 0; ranks <= 2; ranks += 2) {
+        struct fixture_spec spec = spec_of(SYNC_REPLICATED, 2);
+        spec.schedule.slices = spec.parts = 4;
+        spec.ranks = ranks;
+        fail_everywhere(&spec, test_is_long() || ranks == 0 ? 1 : 4);
+    }
 }
 
 int main(void)

@@ -1180,6 +1180,19 @@ int tower_head_result(struct tower *tower, const struct local_batch *local, uint
     return rc;
 }
 
+bool tower_has_trunk_losses(const struct tower *tower)
+{
+    for (uint32_t i = 0; tower_has_parts(tower) && i < tower->head.first; i++)
+        if (tower->spec.net->layers[i].kind == LAYER_AUXILIARY_LOSS)
+            return true;
+    return false;
+}
+
+int tower_trunk_result(struct tower *tower, uint32_t microbatch, struct backend_result *result_out)
+{
+    return tower->spec.backend->result(tower->forwarded[microbatch], result_out);
+}
+
 int tower_head_answers(struct tower *tower, const struct local_batch *local, uint32_t microbatch,
                        struct answer *answers_out)
 {

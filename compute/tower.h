@@ -161,6 +161,11 @@ int tower_head_result(struct tower *tower, const struct local_batch *local, uint
                       struct backend_result *result_out);
 int tower_head_answers(struct tower *tower, const struct local_batch *local, uint32_t microbatch,
                        struct answer *answers_out);
+/* Has the trunk losses of its own, auxiliary ones? False without parts. */
+bool tower_has_trunk_losses(const struct tower *tower);
+/* Queue a copy of them, as loss_sum of *result_out (pinned host memory), for a microbatch with samples of the training
+ * step. */
+int tower_trunk_result(struct tower *tower, uint32_t microbatch, struct backend_result *result_out);
 /* The parameters of tower_net that are parts of parameter `whole` of the whole net: the first after `after`
  * (NET_NO_PARAMETER: the first of all), or NET_NO_PARAMETER. Without parts it is the parameter itself. */
 uint32_t tower_piece(const struct tower *tower, uint32_t whole, uint32_t after);

@@ -36,7 +36,11 @@ enum stage {
 };
 
 /* The results of a step, written by the device to pinned memory. */
-struct step_result { struct backend_result *microbatches; struct health health; };
+struct step_result {
+    struct backend_result *microbatches;
+    struct backend_result *trunks;      /* of a training step, if tower_has_trunk_losses: to be added to the losses */
+    struct health health;
+};
 
 /* The steps that are queued on the device and not yet reported; step n has index n % depth. */
 struct inflight_steps {
@@ -127,14 +131,17 @@ static int open_inflight(struct trainer *trainer)
     if (inflight->reports == NULL)
         return -ENOMEM;
     void *memory;
-    const size_t bytes = sizeof(struct step_result) + inflight->microbatches_max * sizeof(struct backend_result);
+    const uint32_t results = inflight->microbatches_max * (tower_has_trunk_losses(trainer->tower) ? 2 : 1);
+    const size_t bytes = sizeof(struct step_result) + results * sizeof(struct backend_result);
     const int rc = device->ops->alloc_pinned(device, inflight->depth * bytes, &memory);
     if (rc != 0)
         return rc;
     inflight->results = memory;
     struct backend_result *const microbatches = (struct backend_result *)(inflight->results + inflight->depth);
-    for (uint32_t i = 0; i < inflight->depth; i++)
-        inflight->results[i].microbatches = microbatches + (size_t)i * inflight->microbatches_max;
+    for (uint32_t i = 0; i < inflight->depth; i++) {
+        inflight->results[i].microbatches = microbatches + (size_t)i * results;
+        inflight->results[i].trunks = inflight->results[i].microbatches + inflight->microbatches_max;
+    }
     return 0;
 }
 
@@ -144,6 +151,14 @@ static void close_inflight(struct trainer *trainer)
     if (trainer->inflight.results != NULL)
         device->ops->free_pinned(device, trainer->inflight.results);
     free(trainer->inflight.reports);
+}
+
+/* The loss of a microbatch that has samples. */
+static double microbatch_loss(const struct tower *tower, const struct local_batch *local,
+                              const struct step_result *result, uint32_t i)
+{
+    const bool adds_trunk = local->phase == PHASE_TRAIN && tower_has_trunk_losses(tower);
+    return result->microbatches[i].loss_sum + (adds_trunk ? result->trunks[i].loss_sum : 0);
 }
 
 /* Add up the results of the microbatches. Losses are added in pairs, as main adds those of the towers. Counters over
@@ -159,7 +174,7 @@ static struct backend_result sum_microbatches(const struct tower *tower, const s
     for (uint32_t i = 0; i < microbatches; i++) {
         const struct backend_result *const one = &result->microbatches[i];
         const bool is_empty = tower_microbatch(tower, local, i).count == 0;
-        pairwise_add(&losses, is_empty ? 0 : one->loss_sum);
+        pairwise_add(&losses, is_empty ? 0 : microbatch_loss(tower, local, result, i));
         sum.correct += is_empty ? 0 : one->correct;
         sum.counted += is_empty ? 0 : one->counted;
         sum.weight_sum += is_empty ? 0 : one->weight_sum;
@@ -573,7 +588,7 @@ static int queue_update(struct trainer *trainer, const struct local_batch *local
 /* queue_compute with model.parts: the head computes all samples of the batch, between forward and backward of all
  * microbatches. */
 static int queue_with_head(struct trainer *trainer, struct slot *slot, struct step_report *report,
-                           struct backend_result *results)
+                           struct step_result *result)
 {
     const struct local_batch *const local = &report->local;
     const uint32_t count = tower_microbatches(trainer->tower, local->count);
@@ -593,7 +608,10 @@ static int queue_with_head(struct trainer *trainer, struct slot *slot, struct st
     if (rc == 0 && is_training)
         rc = queue_update(trainer, local);
     for (uint32_t i = 0; i < count && rc == 0; i++)
-        rc = queue_result(trainer, report, i, &results[i]);
+        rc = queue_result(trainer, report, i, &result->microbatches[i]);
+    for (uint32_t i = 0; i < count && rc == 0 && is_training && tower_has_trunk_losses(trainer->tower); i++)
+        if (tower_microbatch(trainer->tower, local, i).count > 0)
+            rc = tower_trunk_result(trainer->tower, i, &result->trunks[i]);
     return rc;
 }
 
@@ -601,7 +619,7 @@ static int queue_with_head(struct trainer *trainer, struct slot *slot, struct st
  * several microbatches; the gradients of all are complete after backward of the last one. An evaluation is forward
  * only. The feeder may fill the slot again as soon as everything that reads it is queued. */
 static int queue_compute(struct trainer *trainer, struct slot *slot, struct step_report *report,
-                         struct backend_result *results)
+                         struct step_result *result)
 {
     const struct local_batch *const local = &report->local;
     const uint32_t last = tower_microbatches(trainer->tower, local->count) - 1;
@@ -612,7 +630,7 @@ static int queue_compute(struct trainer *trainer, struct slot *slot, struct step
         if (rc == 0 && is_training)
             rc = queue_accumulate(trainer, local->number);
         if (rc == 0)
-            rc = queue_result(trainer, report, i, &results[i]);
+            rc = queue_result(trainer, report, i, &result->microbatches[i]);
     }
     if (rc == 0)
         rc = queue_forward(trainer, slot, last, is_training);
@@ -621,7 +639,7 @@ static int queue_compute(struct trainer *trainer, struct slot *slot, struct step
         rc = queue_backward(trainer, local);
     if (rc == 0 && is_training)
         rc = queue_update(trainer, local);
-    return rc == 0 ? queue_result(trainer, report, last, &results[last]) : rc;
+    return rc == 0 ? queue_result(trainer, report, last, &result->microbatches[last]) : rc;
 }
 
 static void begin_report(struct step_report *report, const struct slot *slot)
@@ -643,8 +661,7 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
     range_begin(local->phase == PHASE_TRAIN ? TRACE_STEP : TRACE_EVALUATION, local->number);
     int rc = queue_labels(trainer, slot, report);
     if (rc == 0)
-        rc = (tower_has_parts(trainer->tower) ? queue_with_head : queue_compute)(trainer, slot, report,
-                                                                                  result->microbatches);
+        rc = (tower_has_parts(trainer->tower) ? queue_with_head : queue_compute)(trainer, slot, report, result);
     range_end();
     report->staleness = local->phase == PHASE_TRAIN ? trainer->sync.staleness : 0;
     if (rc == 0 && is_inspected(trainer, local))

@@ -44,6 +44,8 @@ static uint32_t trunk_append(struct net *net, struct draws *draws, uint32_t from
         from = (uint32_t)net_conv2d(net, "conv1", from, channels, window, true);
     if (layers > 1)
         from = (uint32_t)net_relu(net, "relu1", from);
+    if (layers > 1 && draw(draws, 3) == 0)
+        net_auxiliary_loss(net, "auxiliary_loss", (uint32_t)net_dense(net, "auxiliary", from, net->classes, true), 0.25f);
     if (layers > 3)
         from = (uint32_t)net_add(net, "sum", from, (uint32_t)net_conv2d(net, "conv2", from, channels, window, false));
     if (layers > 2)
@@ -465,6 +467,20 @@ static void read_head(const struct net *whole, struct tower *tower, struct outco
     }
 }
 
+/* The auxiliary losses of a slice, which are computed with the trunk. */
+static double trunk_loss(struct shares *shares, uint32_t slice)
+{
+    struct tower *const tower = tower_of_slice(shares, slice);
+    bool has_loss = false;
+    for (uint32_t i = 0; i < shares->head.first; i++)
+        has_loss = has_loss || shares->setting.net->layers[i].kind == LAYER_AUXILIARY_LOSS;
+    if (!has_loss || shares->setting.evaluates || tower->trunks[slice] == NULL)
+        return 0;
+    assert_int_equal(tower->network.ops->result(tower->trunks[slice], tower->network.result), 0);
+    device_memory_wait(tower->network.compute);
+    return tower->network.result->loss_sum;
+}
+
 /* The results of each slice, from a plan of the tower that has the slice. */
 static void read_results(struct shares *shares, struct outcome *outcome)
 {
@@ -479,6 +495,7 @@ static void read_results(struct shares *shares, struct outcome *outcome)
         assert_int_equal(network->ops->part_answers(plan, s * SLICE_MAX, SLICE_MAX, answers), 0);
         device_memory_wait(network->compute);
         outcome->results[s] = *network->result;
+        outcome->results[s].loss_sum += trunk_loss(shares, s);
         memcpy(outcome->answers + s * SLICE_MAX, answers, SLICE_MAX * sizeof(struct answer));
         network->device->ops->free_pinned(network->device, answers);
         if (shares->setting.class_weights == NULL || shares->setting.evaluates)

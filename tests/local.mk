@@ -272,6 +272,7 @@ script_tests = \
 	%D%/e2e/e2e_phases.sh \
 	%D%/e2e/resume/e2e_options.sh \
 	%D%/e2e/resume/e2e_other_towers.sh \
+	%D%/e2e/resume/e2e_parts.sh \
 	%D%/e2e/resume/e2e_resume.sh \
 	%D%/e2e/resume/e2e_states.sh \
 	%D%/e2e/e2e_signals.sh \

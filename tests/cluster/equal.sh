@@ -175,6 +175,9 @@ same_slices slices 8 '1x2 2x1 2x2 4x1 4x2' --set train.optimizer=momentum --set 
 same_slices served-slices 8 '2x2 4x1' $served --set train.optimizer=momentum
 same_slices lane-slices 8 '2x1 2x2 4x1' $lanes=8 --set input.keep_shards=0 --set train.optimizer=momentum
 same_slices wire-slices 8 '1x2 2x1 2x2 4x1' --set train.optimizer=momentum --set sync.wire=bf16
+# Ranks send the parts of the dense layer that they have, after evaluations and at the end, too.
+parts='--set model.parts=4 --set data.classes=12 --set train.optimizer=adam --set train.ema=0.9'
+same_slices parts 4 '1x4 2x1 2x2 4x1' $parts
 same_slices twelve 12 '3x1 3x2' --set train.optimizer=adam --set train.ema=0.9
 
 # resumed RUN MPI RANKS TOWERS OPTION...: the run goes on from its checkpoint of step 14 with these ranks.
@@ -225,6 +228,8 @@ for mpi in $mpis; do
     expect_equal_runs served-4 resumed
     resumed "slices-$mpi-4x2" "$mpi" 2 1 --set train.slices=8 --set train.optimizer=momentum --set train.clip_norm=1
     expect_equal_runs slices resumed data
+    resumed "parts-$mpi-4x1" "$mpi" 2 1 --set train.slices=4 $parts
+    expect_equal_runs parts resumed data
 done
 
 finish

@@ -140,7 +140,7 @@ model.weights       | WHOLE/weights.safetensors | refused
 model.skip          | fc1.*                     | refused   | model.weights=$half
 model.freeze        | conv1.*                   | refused
 model.auxiliary     | yes                       | error
-model.parts         | 2                         | error     | train.slices=2
+model.parts         | 2                         | near      | train.slices=2
 train.epochs        | 3                         | length
 train.steps         | 9                         | length
 train.max_time      | 2 hours                   | bits

@@ -330,10 +330,6 @@ static void check_parts(struct settings *settings, struct problems *problems)
     if (settings->devices.precision == PRECISION_FP16)
         settings_report(settings, problems, SECTION_DEVICES, "precision",
                         "model.parts does not support the loss scaling of fp16: use bf16");
-    if (settings->train.optimizer == OPTIMIZER_LARS)
-        settings_report(settings, problems, SECTION_TRAIN, "optimizer",
-                        "lars needs the norms of whole layers, and with model.parts a tower has parts of them: use "
-                        "momentum");
 }
 
 bool settings_use_bf16_grads(const struct settings *settings)

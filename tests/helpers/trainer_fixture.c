@@ -13,17 +13,21 @@
 enum { SIDE = 6, CLASSES = 4, HIDDEN = 12, DEPTH = 2 };
 
 /* With parts there are two dense layers. */
-static struct net *net_make(bool normalizes, bool has_parts)
+static struct net *net_make(const struct fixture_spec *spec)
 {
     static const struct batch_norm how = { .decay = 0.5, .epsilon = 0.01f, .with_gamma = true };
     struct net *net;
     assert_int_equal(net_open(&net, "tiny", (struct shape){ 1, SIDE, SIDE }, CLASSES), 0);
-    uint32_t last = (uint32_t)net_conv2d(net, "conv", NET_INPUT, 3, window_square(3, 1, PADDING_VALID), !normalizes);
-    if (normalizes)
+    uint32_t last = (uint32_t)net_conv2d(net, "conv", NET_INPUT, 3, window_square(3, 1, PADDING_VALID),
+                                         !spec->normalizes);
+    if (spec->normalizes)
         last = (uint32_t)net_batch_norm(net, "norm", last, how);
     last = (uint32_t)net_relu(net, "relu", last);
+    if (spec->auxiliary > 0)
+        net_auxiliary_loss(net, "auxiliary_loss", (uint32_t)net_dense(net, "auxiliary", last, CLASSES, true),
+                           spec->auxiliary);
     last = (uint32_t)net_max_pool(net, "pool", last, window_square(2, 2, PADDING_VALID));
-    if (has_parts)
+    if (spec->parts > 0)
         last = (uint32_t)net_relu(net, "relu1", (uint32_t)net_dense(net, "fc1", last, HIDDEN, true));
     last = (uint32_t)net_dropout(net, "drop", last, 0.25f);
     last = (uint32_t)net_dense(net, "fc", last, CLASSES, true);
@@ -283,7 +287,7 @@ static void open_reductions(struct trainer_fixture *fixture)
 void trainer_fixture_open(struct trainer_fixture *fixture, const struct fixture_spec *spec)
 {
     const struct schedule *schedule = &spec->schedule;
-    *fixture = (struct trainer_fixture){ .spec = *spec, .schedule = *schedule, .net = net_make(spec->normalizes, spec->parts > 0) };
+    *fixture = (struct trainer_fixture){ .spec = *spec, .schedule = *schedule, .net = net_make(spec) };
     freeze(fixture->net, spec->freezes);
     assert_in_range(fixture_floats(fixture), 1, FIXTURE_FLOATS_MAX);
     assert_int_equal(batch_layout_init(&fixture->layout, SIDE, SIDE, 1, schedule_local_max(schedule)), 0);

@@ -51,6 +51,7 @@ struct fixture_spec {
     /* Of the dense layers, of which the net then has two: 4, or 0, which is none. With schedule.slices. A tower has only
      * its own parts of their weights, and snapshots are not read. */
     uint32_t parts;
+    float auxiliary;            /* the weight of an auxiliary loss; 0: the net has none */
 };
 
 struct trainer_fixture {

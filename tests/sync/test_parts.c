@@ -1,5 +1,6 @@
 /* Tests of towers that have parts of the dense layers (model.parts): their weights do not depend on how many towers
  * there are, on who exchanges, or on ranks. */
+#include <math.h>
 #include <string.h>
 
 #include "tests/helpers/test.h"
@@ -83,6 +84,29 @@ TEST(weights_depend_on_slices_and_parts_alone_where_only_the_head_learns)
     spec.class_weights = weights;
     if (fixture_is_thorough())
         check_shapes(&spec);
+}
+
+static double loss_with(uint32_t towers, float auxiliary)
+{
+    static struct trainer_fixture fixture;
+    struct fixture_spec spec = spec_with(towers);
+    spec.auxiliary = auxiliary;
+    spec.is_frozen = true;
+    trainer_fixture_open(&fixture, &spec);
+    fixture_run(&fixture);
+    const double loss = fixture.loss_sum;
+    trainer_fixture_close(&fixture);
+    return loss;
+}
+
+/* The trunk computes them, and the head the others; so the loss is a linear function of their weight. */
+TEST(auxiliary_losses_are_part_of_the_training_loss)
+{
+    const double low = loss_with(1, 0.25f), middle = loss_with(1, 0.5f), high = loss_with(1, 0.75f);
+    assert_true(middle > 1.05 * low);
+    assert_true(fabs(high - middle - (middle - low)) < 1e-6 * high);
+    if (fixture_towers_max >= 2)
+        assert_true(fabs(loss_with(2, 0.5f) - middle) < 1e-12 * middle);
 }
 
 static int run_all(void)

@@ -1,0 +1,116 @@
+#!/bin/sh
+# With model.parts the weights are a function of train.slices and of the parts: 1, 2 and 4 towers leave the same bytes,
+# metrics and evaluations, whatever is trained and resumed. On the CPU and on the simulated CUDA.
+. "$(dirname "$0")/e2e.sh"
+make_tiny
+cat >"$work/parts.net" <<'END'
+model parts
+image 28x28x1
+classes 12
+conv2d conv1 filters 6 kernel 5 stride 2
+batch_norm bn1
+relu relu1
+max_pool pool1 kernel 2 stride 2
+dense fc1 units 40
+relu relu2
+dropout drop2 rate 0.25
+dense fc2 units 24
+relu relu3
+dense fc3 units classes
+softmax_loss loss
+END
+printf 'classes = 12\n' >"$work/classes"
+sed -i '/^\[data\]/r '"$work/classes" "$work/tiny.conf"
+printf '[model]\nfile = %s\n' "$work/parts.net" >>"$work/tiny.conf"
+
+# 600 records in batches of 44: 13 of 44, and one of 28; and one that slices do not divide. An evaluation of 150.
+common='--set train.slices=4 --set train.batch=44 --set train.epochs=2 --set train.steps=20'
+
+# same PARTS "TOWERS ..." NAME OPTION...: a run gives the same weights, reports and evaluations with each of these numbers
+# of towers. Of more than two numbers only the first and the last are tried, unless the test is long.
+same() {
+    parts=$1 towers=$2 what=$3 first=
+    shift 3
+    case $simulated:$long:$what:$towers in
+        no:no:plain:*) ;;
+        *:no:*' '*) towers="${towers%% *} ${towers##* }" ;;
+    esac
+    for count in $towers; do
+        run_name=$what-$count
+        train "$run_name" $common --set model.parts="$parts" --set devices.towers="$count" "$@"
+        first=${first:-$run_name}
+        [ "$first" != "$run_name" ] || continue
+        expect_same_file "$work/runs/$first/weights.safetensors" "$work/runs/$run_name/weights.safetensors" "$what"
+        expect_equal "$(tensors_of "$run_name" best)" "$(tensors_of "$first" best)" "$what: best weights of $run_name"
+        expect_equal "$(reports_of "$run_name")" "$(reports_of "$first")" "$what: metrics of $run_name"
+    done
+}
+
+# The data of all tensors, without the metadata, which tells how long the run has taken.
+tensors_of() {
+    file=$work/runs/$1/$2.safetensors
+    tail -c +$((9 + $(od -An -tu8 -N 8 "$file"))) "$file" | cksum
+}
+
+reports_of() {
+    "$json_value" --lines "$work/runs/$1/metrics.jsonl" kind step loss accuracy gradient_norm skipped_steps
+}
+
+# differ RUN OTHER WHAT
+differ() {
+    ! cmp -s "$work/runs/$1/weights.safetensors" "$work/runs/$2/weights.safetensors" || fail "$3 changes nothing"
+}
+
+same 4 '1 2 4' plain --set train.optimizer=momentum
+same 4 '1 2 4' clip --set train.optimizer=momentum --set train.clip_norm=0.1 --set train.on_nan=skip --set train.ema=0.9
+differ plain-1 clip-1 clip_norm
+
+# Not on the simulated device, which is slow, unless the test is long.
+if [ "$simulated:$long" != yes:no ]; then
+    same 2 '1 2' two --set train.optimizer=momentum
+    differ plain-1 two-1 'the number of parts'
+    same 4 '1 2 4' lars --set train.optimizer=lars --set train.learning_rate=1
+    same 4 '1 2 4' losses --set train.label_smoothing=0.1 --set augment.mixup=0.2 --set train.optimizer=adam
+    same 4 '1 2 4' weights --set train.class_weights=auto --set train.clip_norm=0.5 --set augment.flip=yes
+    same 4 '1 2 4' trunk --set 'model.freeze=conv1.* bn1.*' --set train.clip_norm=1
+    same 4 '1 2 4' layer --set 'model.freeze=fc2.*' --set train.on_nan=skip
+    same 4 '1 2 4' head --set 'model.freeze=conv1.* bn1.* fc1.* fc3.bias' --set train.optimizer=adamw
+    # A last batch of 3 samples, which leave a slice without any.
+    same 4 '1 2 4' empty --set data.limit=47 --set train.steps=4
+fi
+# Where there is bf16: not on every CPU.
+try bf16 $common --set model.parts=4 --set devices.precision=bf16 --set train.steps=1
+if [ "$code" -eq 0 ]; then
+    same 4 '1 4' bf16 --set devices.precision=bf16 --set train.clip_norm=0.1
+else
+    expect_code 2 'no bf16'
+    expect_err 'bf16'
+fi
+
+[ "$simulated:$long" != yes:no ] || finish
+
+# A run that is stopped and resumed by 4, then by 2 towers leaves what an uninterrupted one leaves.
+resume() {
+    towers=$1 steps=$2
+    run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/resumed" $common --set model.parts=4 \
+        --set devices.towers="$towers" --set train.optimizer=momentum --set train.steps="$steps" --set checkpoint.every=7
+    expect_code 0 "resumed with $towers towers"
+}
+rm -rf "$work/runs/resumed"
+resume 1 7
+resume 4 14
+expect_out 'step 7|resum'
+resume 2 20
+expect_same_file "$work/runs/plain-1/weights.safetensors" "$work/runs/resumed/weights.safetensors" 'resumed 1, 4, 2 towers'
+
+# These weights are those of the whole network, which evaluates as the towers did.
+run "$pipetrain" evaluate -c "$work/tiny.conf" --set "run.dir=$work/runs/plain-4"
+expect_code 0 evaluate
+expect_out "$(printf '%.2f' "$(summary plain-4 validation.accuracy | awk '{ print 100 * $1 }')") %"
+
+# All of it once more on the simulated CUDA, where there is one.
+[ "$kind" = cpu ] || finish
+if [ -x "$build/tests/e2e/pipetrain_sim" ]; then
+    (. "$(dirname "$0")/sim.sh"; exec sh "$0") || fail 'it fails on the simulated CUDA'
+fi
+finish

@@ -279,7 +279,7 @@ script_tests = \
 	%D%/e2e/sync/e2e_sync.sh \
 	%D%/e2e/e2e_lanes.sh \
 	%D%/e2e/e2e_parts_settings.sh \
-	%D%/e2e/e2e_parts.sh \
+	%D%/e2e/e2e_parts_bits.sh \
 	%D%/e2e/e2e_slices.sh \
 	%D%/e2e/e2e_threads.sh \
 	%D%/e2e/e2e_towers.sh \

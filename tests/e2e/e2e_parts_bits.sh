@@ -1,6 +1,6 @@
 #!/bin/sh
 # With model.parts the weights are a function of train.slices and of the parts: 1, 2 and 4 towers leave the same bytes,
-# metrics and evaluations, whatever is trained and resumed. On the CPU and on the simulated CUDA.
+# metrics and evaluations, whatever is trained (resume/e2e_parts.sh: and resumed). On the CPU and on the simulated CUDA.
 . "$(dirname "$0")/e2e.sh"
 make_tiny
 cat >"$work/parts.net" <<'END'
@@ -88,21 +88,6 @@ else
 fi
 
 [ "$simulated:$long" != yes:no ] || finish
-
-# A run that is stopped and resumed by 4, then by 2 towers leaves what an uninterrupted one leaves.
-resume() {
-    towers=$1 steps=$2
-    run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/resumed" $common --set model.parts=4 \
-        --set devices.towers="$towers" --set train.optimizer=momentum --set train.steps="$steps" --set checkpoint.every=7
-    expect_code 0 "resumed with $towers towers"
-}
-rm -rf "$work/runs/resumed"
-resume 1 7
-resume 4 14
-expect_out 'step 7|resum'
-resume 2 20
-expect_same_file "$work/runs/plain-1/weights.safetensors" "$work/runs/resumed/weights.safetensors" 'resumed 1, 4, 2 towers'
-
 # These weights are those of the whole network, which evaluates as the towers did.
 run "$pipetrain" evaluate -c "$work/tiny.conf" --set "run.dir=$work/runs/plain-4"
 expect_code 0 evaluate

@@ -59,4 +59,6 @@ check $libraries --set devices.towers=1 --set devices.threads_per_tower=2 --set 
 check $((2 * libraries)) --set devices.towers=2 --set sync.bucket=$bucket
 check $libraries --set devices.towers=1 --set report.tensorboard=yes --set report.histograms=5 --set train.clip_norm=1
 check $((libraries + 100)) --set devices.towers=1 --set checkpoint.every=10 --set run.resume=never
+check $((2 * libraries)) --set devices.towers=2 --set model.parts=2 --set train.slices=2 --set checkpoint.every=10 \
+    --set report.tensorboard=yes --set report.histograms=5
 finish

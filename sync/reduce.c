@@ -125,8 +125,8 @@ static int supports_between_processes(const struct reduce_ops *ops, const struct
                                       struct unsupported_reason *reason)
 {
     if (towers->has_owners && !ops->knows_owners)
-        return unsupported_reason_set(reason, -EINVAL, "reduce", "%s cannot reduce to one owner, as a parameter server "
-                                      "needs: use auto or host", ops->name);
+        return unsupported_reason_set(reason, -EINVAL, "reduce", "%s cannot reduce to one owner, as parameter_server "
+                                      "and model.parts need: use auto or host", ops->name);
     return ops->supports(towers, reason);
 }
 
@@ -224,8 +224,8 @@ int reduce_choose(const char *name, const struct reduce_towers *towers, const st
         if (!is_named(ops, name))
             continue;
         if (towers->has_owners && !ops->knows_owners) {
-            rc = unsupported_reason_set(reason, -EINVAL, "reduce", "%s cannot reduce to one owner, as a parameter "
-                                        "server needs: use auto, nccl, peer or host", ops->name);
+            rc = unsupported_reason_set(reason, -EINVAL, "reduce", "%s cannot reduce to one owner, as parameter_server "
+                                        "and model.parts need: use auto, nccl, peer or host", ops->name);
             continue;
         }
         rc = ops->supports(towers, reason);

@@ -69,6 +69,13 @@ static const struct column time_columns[] = {
     { "reduction", 11, NULL, 1, " %", "exposed_reduction" }, { "update", 8, NULL, 1, " %", "update" },
     { NULL, 0, NULL, 0, NULL, NULL },
 };
+/* With model.parts in a variant. */
+static const struct column exchange_columns[] = {
+    { "input wait", 12, NULL, 1, " %", "input_wait" },    { "copy", 8, NULL, 1, " %", "exposed_copy" },
+    { "forward", 9, NULL, 1, " %", "forward" },           { "backward", 10, NULL, 1, " %", "backward" },
+    { "reduction", 11, NULL, 1, " %", "exposed_reduction" }, { "exchange", 10, NULL, 1, " %", "exposed_exchange" },
+    { "update", 8, NULL, 1, " %", "update" },             { NULL, 0, NULL, 0, NULL, NULL },
+};
 
 static const struct column money_columns[] = {
     { "cost", 12, NULL, 6, "", "cost_money" },            { "images/unit", 14, NULL, RATE, "", "images_per_money" },
@@ -248,6 +255,14 @@ static void print_others(const struct comparison *comparison, FILE *out)
                            "again when they have ended", 100 * most, at);
 }
 
+static bool has_exchanges(const struct comparison *comparison)
+{
+    for (uint32_t v = 0; v < comparison->variants; v++)
+        if (comparison_spread(comparison, v, "exposed_exchange").median > 0)
+            return true;
+    return false;
+}
+
 void compare_report_table(const struct comparison *comparison, FILE *out)
 {
     print_length(comparison, out);
@@ -258,7 +273,7 @@ void compare_report_table(const struct comparison *comparison, FILE *out)
     fputs("\nstep times of a round; uncertainty and jitter of its images/s\n", out);
     print_table(comparison, step_columns, out);
     fputs("\nshares of the towers' time; copy and reduction: what was not hidden\n", out);
-    print_table(comparison, time_columns, out);
+    print_table(comparison, has_exchanges(comparison) ? exchange_columns : time_columns, out);
     print_costs(comparison, out);
     const uint64_t warmup = comparison->results->values.run.warmup_steps;
     fprintf(out, "\nimages/s: all images over wall time, after %" PRIu64 " warm-up step%s\n"

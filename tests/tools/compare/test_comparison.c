@@ -150,6 +150,13 @@ TEST_WITH(the_table_shows_all_in_80_columns, set_up, tear_down)
     assert_line(text, "towers", "input wait    copy  forward  backward  reduction  update");
     assert_line(text, "2  ", "25.0 %   1.0 %   30.0 %    38.0 %      2.0 %   4.0 %");
     free(text);
+    for (size_t r = 0; r < ROUNDS; r++)
+        results[r * VARIANTS + 2].values.share.exposed_exchange = 0.125;
+    text = printed(compare_report_table);
+    assert_narrow(text);
+    assert_line(text, "towers", "input wait    copy  forward  backward  reduction  exchange  update");
+    assert_line(text, "two ", "25.0 %   1.0 %   30.0 %    38.0 %      2.0 %    12.5 %   4.0 %");
+    free(text);
     results[2].threads_per_tower = 1;
     results[VARIANTS].values.run.cores.others = 0.35;
     results[VARIANTS].values.run.cores.stolen = 0.05;

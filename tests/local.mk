@@ -236,9 +236,10 @@ script_programs += %D%/compute/onednn/few_graphs
 endif
 # Of several processes, which no other test may run beside: make check-cluster.
 cluster_tests = %D%/cluster/equal.sh %D%/cluster/async.sh %D%/cluster/files.sh %D%/cluster/start.sh %D%/cluster/launchers.sh %D%/cluster/hosts.sh \
-    %D%/cluster/devices.sh %D%/cluster/slurm.sh %D%/cluster/ends.sh %D%/cluster/cost.sh %D%/cluster/slow_rank.sh \
+    %D%/cluster/devices.sh %D%/cluster/slurm.sh %D%/cluster/ends.sh %D%/cluster/parts.sh %D%/cluster/cost.sh \
+    %D%/cluster/slow_rank.sh \
     %D%/cluster/sim_equal.sh %D%/cluster/sim_async.sh %D%/cluster/sim_hosts.sh %D%/cluster/sim_ends.sh %D%/cluster/sim_nccl.sh \
-    %D%/cluster/sim_killed.sh
+    %D%/cluster/sim_parts.sh %D%/cluster/sim_killed.sh
 # Of the sources, whatever they are built into.
 tree_tests = %D%/tree/format.sh %D%/tree/layers.sh
 script_tests = \

@@ -2,6 +2,7 @@
 #include "compute/head.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "compute/mixing.h"
@@ -110,6 +111,17 @@ void head_close(struct head_run *run)
     if (run->region != NULL)
         device->ops->free(device, run->region);
     free(run);
+}
+
+void head_describe(const struct head_run *run, void (*write)(void *arg, const char *line), void *arg)
+{
+    const struct head_spec *const spec = &run->spec;
+    char line[80];
+    snprintf(line, sizeof(line), "dense layers in %u parts, %u of them on this tower; each:", spec->head->parts,
+             spec->own.count);
+    write(arg, line);
+    for (uint32_t i = 0; i < run->plan_count; i += spec->own.count)
+        spec->ops->plan_describe(run->plans[spec->trains][i], write, arg);
 }
 
 /* ---- memory ---- */

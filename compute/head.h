@@ -71,6 +71,10 @@ size_t head_bytes(const struct head_run *run);
 /* Allocate it, zeroed, and connect the plans with it. 0 or a negative errno. */
 int head_allocate(struct head_run *run);
 
+/* Write a line per layer of the first own part of every stage, as backend_ops.plan_describe does; the other parts are
+ * alike. */
+void head_describe(const struct head_run *run, void (*write)(void *arg, const char *line), void *arg);
+
 /* The region, after head_allocate, and its size. */
 float *head_region(const struct head_run *run);
 size_t head_region_count(const struct head_run *run);

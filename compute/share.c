@@ -155,12 +155,12 @@ static void add_whole(struct builder *builder, uint32_t whole_index, uint32_t pa
             layer->parameters[kind] = add_parameter(builder, layer->parameters[kind], index, part, parts);
 }
 
-/* A layer of a kind that only shares have. */
+/* A layer of a kind that only shares have, with the name of its kind and `name`. */
 static struct layer *add_own(struct builder *builder, enum layer_kind kind, const char *name, uint32_t part)
 {
     struct layer *const layer = add_layer(builder, NET_INPUT, part);
     *layer = (struct layer){ .kind = kind, .loss_weight = 1.0f };
-    snprintf(layer->name, sizeof(layer->name), "%s", name);
+    snprintf(layer->name, sizeof(layer->name), "%s %.36s", layer_kind_name(kind), name);
     for (uint32_t i = 0; i < PARAMETER_KIND_COUNT; i++)
         layer->parameters[i] = NET_NO_PARAMETER;
     return layer;

@@ -1340,4 +1340,6 @@ void tower_describe(const struct tower *tower, void (*write)(void *arg, const ch
 {
     if (tower->plan_count > 0)
         tower->spec.backend->plan_describe(tower->plans[0], write, arg);
+    if (tower_has_parts(tower))
+        head_describe(tower->head_run, write, arg);
 }

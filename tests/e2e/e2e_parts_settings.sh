@@ -54,6 +54,15 @@ expect_err 'model.parts: a tower sends .* because a batch of 64 is more than [0-
 run "$pipetrain" -c "$work/tiny.conf" --set devices.backend=reference --check
 expect_out '^parts +fc1 and fc2 in 2 parts, all on one tower'
 
+# How each layer is computed.
+run "$pipetrain" -c "$work/tiny.conf" --set devices.towers=2 --set "run.dir=$work/runs/dry" --dry-run
+expect_code 0 'a dry run with parts'
+expect_out '^ +dense layers in 2 parts, 1 of them on this tower; each:$'
+if grep -q '^devices .*onednn' "$work/out"; then
+    expect_out '^ +receive fc2: nchw -> nhwc, own loop$'
+    expect_out '^ +part_loss fc2: '
+fi
+
 # As the refusal advises.
 run "$pipetrain" -c "$work/tiny.conf" --set data.classes=12 --set model.parts=4 --check
 expect_code 0 'classes without images'

@@ -2,6 +2,7 @@
  * network that is counted by hand. */
 #include "compute/model.h"
 #include "compute/part_loss.h"
+#include "compute/tower.h"
 #include "tests/helpers/test.h"
 #include "tools/lib/run/parts_gain.h"
 
@@ -75,6 +76,50 @@ TEST(what_is_frozen_is_not_sent)
     assert_int_equal(gain.bytes, (10 * (row + 4 * (4 + 6))) / 2);
     assert_int_equal(gain.replicated_bytes, 4 * (6 * 2 + 2));
     net_close(net);
+}
+
+/* What a tower of two gives of the exchanges of a step, and of its share of an all-reduce of the trunk's gradients. The
+ * norms of parts, which only some updates need, are exchanged in addition. */
+static uint64_t bytes_of_tower(struct tower *tower)
+{
+    struct head_exchange exchanges[HEAD_EXCHANGES_MAX];
+    uint64_t bytes = tower_arena(tower)->shared * sizeof(float);
+    (void)tower_exchanges(tower, exchanges);
+    for (uint32_t e = 0; e < head_exchange_of_norms(tower_head(tower)); e++)
+        bytes += exchanges[e].count * sizeof(float);
+    return bytes;
+}
+
+static uint64_t bytes_exchanged(const struct net *net, uint32_t batch)
+{
+    const struct device_spec device = { .name = "cpu0" };
+    struct tower_spec spec = {
+        .net = net, .backend = &backend_reference_ops, .backend_spec = { .threads = 1, .local_max = batch / 2 },
+        .slices = { .all = 2, .count = 1 }, .parts = { .all = 2, .count = 1, .batch = batch },
+        .train_counts = { batch / 2 },
+    };
+    struct tower *tower;
+    assert_int_equal(device_host_ops.open(&spec.device, &device), 0);
+    assert_int_equal(device_host_ops.stream_open(spec.device, STREAM_COMPUTE, "compute", &spec.compute), 0);
+    assert_int_equal(tower_open(&tower, &spec), 0);
+    const uint64_t bytes = bytes_of_tower(tower);
+    tower_close(tower);
+    device_host_ops.stream_close(spec.compute);
+    device_host_ops.close(spec.device);
+    return bytes;
+}
+
+TEST(what_is_said_to_be_sent_is_what_towers_exchange)
+{
+    static const char *const models[] = { "mnist_cnn", "cifar_alexnet", "resnet20_v1" };
+    for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
+        struct parts_gain gain;
+        struct net *net;
+        assert_int_equal(model_open(&net, models[i], &(struct model_options){ .dropout = true }), 0);
+        assert_true(parts_gain_find(&gain, net, &(struct parts_step){ .parts = 2, .towers = 2, .rows = 8 }));
+        assert_int_equal(gain.bytes, bytes_exchanged(net, 8));
+        net_close(net);
+    }
 }
 
 TEST(units_that_parts_do_not_divide_have_no_gain)

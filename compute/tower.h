@@ -32,6 +32,8 @@ struct tower_parts {
     uint32_t all;               /* parts of every dense layer; 0: every tower computes the whole net */
     uint32_t first, count;      /* head_own_parts */
     uint32_t batch;             /* samples of a full batch of the run */
+    bool evaluates;             /* the run evaluates samples: the tower computes its parts even where it has none of
+                                 * them (evaluate_counts) */
 };
 
 struct tower_spec {

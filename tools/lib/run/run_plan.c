@@ -793,7 +793,8 @@ static struct tower_parts parts_of(const struct run_plan *plan, const struct set
     const struct part_range own = head_own_parts(parts, plan->schedule.towers, tower);
     if (parts == 0)
         return (struct tower_parts){ 0 };
-    return (struct tower_parts){ .all = parts, .first = own.first, .count = own.count, .batch = plan->schedule.batch };
+    return (struct tower_parts){ .all = parts, .first = own.first, .count = own.count, .batch = plan->schedule.batch,
+                                 .evaluates = schedule_batches_per_evaluation(&plan->schedule) > 0 };
 }
 
 /* The most samples that a tower computes at once. */

@@ -77,6 +77,15 @@ if [ "$simulated:$long" != yes:no ]; then
     same 4 '1 2 4' head --set 'model.freeze=conv1.* bn1.* fc1.* fc3.bias' --set train.optimizer=adamw
     # A last batch of 3 samples, which leave a slice without any.
     same 4 '1 2 4' empty --set data.limit=47 --set train.steps=4
+    # A slice that never has samples, whose tower computes its parts all the same.
+    same 4 '1 2 4' never --set data.limit=3 --set train.steps=4
+fi
+# NCCL only moves the numbers. Where there are several devices: it takes a tower on each.
+try nccl $common --set model.parts=2 --set devices.towers=2 --set sync.reduce=nccl --set train.steps=1
+if [ "$code" -eq 0 ]; then
+    same 2 '1 2' nccl --set sync.reduce=nccl --set train.clip_norm=0.1
+else
+    expect_err 'nccl'
 fi
 # Where there is bf16: not on every CPU.
 try bf16 $common --set model.parts=4 --set devices.precision=bf16 --set train.steps=1

@@ -73,6 +73,17 @@ run "$pipetrain" -c "$work/tiny.conf" --set devices.kind=null --set "run.dir=$wo
 expect_code 0 'parts that nothing computes'
 expect_summary null parts 0
 
+trained=$work/runs/trained
+run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$trained" --set devices.towers=2 --set train.epochs=1
+expect_code 0 'a run with parts'
+expect_summary trained parts 2
+run "$pipetrain" evaluate -c "$work/tiny.conf" --set "run.dir=$trained" --set devices.towers=4 --set model.parts=3 --json
+expect_code 0 'an evaluation, which has no parts'
+expect_err 'evaluate does not use model.parts'
+cp "$work/out" "$work/whole.json"
+expect_equal "$("$json_value" "$work/whole.json" top1.correct)" "$("$json_value" "$trained/summary.json" validation.correct)" \
+    'what the whole network gets right'
+
 run "$pipetrain" --describe="$work/parts.net"
 expect_out '^parts +model.parts would divide fc1 and fc2: towers send less than all$'
 run "$pipetrain" --describe=imagenet_alexnet --set devices.towers=8

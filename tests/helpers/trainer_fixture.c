@@ -210,7 +210,8 @@ static struct tower_parts parts_of(const struct fixture_spec *spec, uint32_t tow
     if (spec->parts == 0)
         return (struct tower_parts){ 0 };
     const struct part_range own = head_own_parts(spec->parts, spec->schedule.towers, tower);
-    return (struct tower_parts){ spec->parts, own.first, own.count, spec->schedule.batch };
+    return (struct tower_parts){ .all = spec->parts, .first = own.first, .count = own.count,
+                                 .batch = spec->schedule.batch };
 }
 
 struct trainer_spec fixture_trainer(struct trainer_fixture *fixture, uint32_t tower)

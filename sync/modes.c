@@ -292,19 +292,17 @@ static int await_and_update(struct sync *sync, const struct local_batch *local, 
 /* ---- replicated ---- */
 
 /* Update this tower's parts of the head, whose gradients are of all samples, or only check them if all weights are
- * updated at once later, with the last bucket (there is none if the trunk is frozen). */
+ * updated at once later, with the last bucket, which is empty if the trunk is frozen. */
 static int update_parts(struct sync *sync, const struct local_batch *local)
 {
     struct tower *const tower = sync->spec.tower;
     const size_t first = tower_arena(tower)->shared, count = tower_arena(tower)->updated - first;
-    const bool is_at_once = tower_updates_at_once(tower);
     if (count == 0)
         return 0;
     int rc = tower_weigh(tower, first, count, local->global_count);
-    if (rc == 0 && is_at_once)
-        rc = tower_check(tower, first, count);
-    if (rc == 0 && (!is_at_once || sync->buckets.of[REGION_GRADIENTS].count == 0))
-        rc = update(sync, local, first, count, local->global_count);
+    if (rc == 0)
+        rc = tower_updates_at_once(tower) ? tower_check(tower, first, count)
+                                          : update(sync, local, first, count, local->global_count);
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_UPDATE) : rc;
 }
 

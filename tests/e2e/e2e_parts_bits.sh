@@ -25,6 +25,8 @@ printf '[model]\nfile = %s\n' "$work/parts.net" >>"$work/tiny.conf"
 
 # 600 records in batches of 44: 13 of 44, and one of 28; and one that slices do not divide. An evaluation of 150.
 common='--set train.slices=4 --set train.batch=44 --set train.epochs=2 --set train.steps=20'
+# On the simulated device 160 records: 3 batches of 44, and one of 28.
+[ "$simulated:$long" != yes:no ] || common="$common --set data.limit=160 --set train.steps=6"
 
 # same PARTS "TOWERS ..." NAME OPTION...: a run gives the same weights, reports and evaluations with each of these numbers
 # of towers. Of more than two numbers only the first and the last are tried, unless the test is long.
@@ -64,6 +66,10 @@ differ() {
 same 4 '1 2 4' plain --set train.optimizer=momentum
 same 4 '1 2 4' clip --set train.optimizer=momentum --set train.clip_norm=0.1 --set train.on_nan=skip --set train.ema=0.9
 differ plain-1 clip-1 clip_norm
+# Towers that have no samples of their own, in evaluations either.
+"$convert" digits --train 3 --validation 3 -o "$work/few" >/dev/null 2>&1 || fail 'no data'
+same 4 '1 4' few --set "data.train=$work/few/train-*" --set "data.validation=$work/few/validation-*" \
+    --set train.clip_norm=1 --set train.steps=2
 
 # Not on the simulated device, which is slow, unless the test is long.
 if [ "$simulated:$long" != yes:no ]; then

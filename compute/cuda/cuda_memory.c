@@ -1,6 +1,6 @@
 /* The memory of plans: how much they need, its allocation, and one run of each plan in it, so that libraries load their
- * kernels before the first step. All plans share one pool of values and one workspace, because only one plan runs at a
- * time. */
+ * kernels before the first step. All plans share one workspace, because only one plan runs at a time, and plans of the
+ * same block share a part of the pool of values. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -76,11 +76,22 @@ static uint32_t device_towers(const struct backend *backend)
     return backend->spec.device_towers > 0 ? backend->spec.device_towers : 1;
 }
 
-static uint32_t largest_count(const struct backend *backend)
+/* The most samples that are computed in a block. Plans without an image are for samples of other towers, too. */
+static uint32_t largest_count(const struct backend *backend, uint32_t block)
 {
     uint32_t count = 0;
     for (const struct plan *plan = backend->plans; plan != NULL; plan = plan->next)
-        count = plan->base.count > count ? plan->base.count : count;
+        if (plan->base.block == block && cuda_plan_has_image(plan) && plan->base.count > count)
+            count = plan->base.count;
+    return count;
+}
+
+/* The most samples of a tower whose values are in memory at once. */
+static uint32_t tower_samples(const struct backend *backend)
+{
+    uint32_t count = 0;
+    for (uint32_t block = 0; block < backend->base.block_count; block++)
+        count += largest_count(backend, block);
     return count;
 }
 
@@ -91,7 +102,7 @@ static void report_shortage(const struct backend *backend, const struct backend_
     const struct backend_needs most = {
         .values = needs->values, .workspace = pages(needs->workspace) + PAGE_BYTES, .weights = pages(needs->weights)
     };
-    const uint32_t count = largest_count(backend);
+    const uint32_t count = tower_samples(backend);
     const uint32_t fitting = backend_fitting(&most, count, available / device_towers(backend));
     char hint[64] = "";
     if (fitting > 0)
@@ -271,13 +282,14 @@ static int clear_gradients(struct backend *backend)
                                                     backend->arenas->trained.count * sizeof(float), backend->stream));
 }
 
-/* Only the first sample is converted from pixels; the values of the others are zero, as all memory is. */
+/* Only the first sample is converted from pixels; the values of the others are zero, as all memory of the plan is. */
 static int queue_run(struct plan *plan, const struct warm_run *warm_run)
 {
     struct backend *const backend = plan->base.backend;
     const struct backend_input input = { .pixels = warm_run->pixels,
                                          .labels = warm_run->pixels != NULL ? warm_run->label : NULL };
-    int rc = CUDA_CALL(backend->name, cudaMemsetAsync(backend->base.pool, 0, backend->pool_bytes, backend->stream));
+    int rc = CUDA_CALL(backend->name, cudaMemsetAsync(plan_block(&plan->base), 0, plan->base.values.bytes,
+                                                      backend->stream));
     if (rc == 0)
         rc = cuda_input(plan, 1, &input);
     if (rc == 0)

@@ -98,6 +98,31 @@ TEST(plans_allocate_only_when_asked)
     net_close(net);
 }
 
+/* Two slices, and the head for these and those of another tower. */
+TEST(a_share_that_does_not_fit_is_reported_with_the_samples_of_its_tower)
+{
+    struct net *const net = small_net(0), *share;
+    struct network fixture;
+    struct head head;
+    struct plan *plans[3];
+    const struct part_range own = { 0, 1 };
+    assert_int_equal(head_find(&head, net, 1, &(struct unsupported_reason){ 0 }), 0);
+    assert_int_equal(share_open(&share, net, &head, own), 0);
+    const struct backend_spec spec = cuda_fixture_spec(share, PRECISION_FP32);
+    const struct plan_spec specs[] = { { 10000, true, share_trunk(&head), 0 }, { 10000, true, share_trunk(&head), 1 },
+                                       { 40000, true, share_stage(&head, own, 0, 0), 2 } };
+    cuda_fixture_open_with(&fixture, "cuda", &spec, false);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(fixture.ops->plan(fixture.backend, &specs[i], &plans[i]), 0);
+    assert_int_equal(CAPTURE(messages, fixture.ops->allocate(fixture.backend)), -ENOMEM);
+    assert_non_null(strstr(messages, "a tower of 20000 samples needs"));
+    for (int i = 0; i < 3; i++)
+        fixture.ops->plan_close(plans[i]);
+    cuda_fixture_close(&fixture);
+    net_close(share);
+    net_close(net);
+}
+
 TEST(convolutions_without_memory_to_time_them_are_planned_untimed)
 {
     struct net *net = small_net(0);

@@ -140,6 +140,9 @@ grouped='--set report.interval=100 --set sync.report_every'
 same grouped '2x2 3x1' $grouped=4 --set train.optimizer=momentum --set checkpoint.keep_best=yes
 same grouped-decided 2x1 $grouped=64 --set data.limit=40 --set train.epochs=60 --set train.steps=0 --set train.stop_at=0.25
 expect_summary grouped-decided-2 ended stop_at
+# With several steps before each evaluation, too.
+same grouped-between 2x1 $grouped=64 --set train.epochs=4 --set train.steps=0 --set train.stop_at=0.99
+expect_summary grouped-between-2 steps 56
 same grouped-rollback 3x1 $grouped=64 --set train.batch=16 --set train.epochs=3 --set train.steps=114 \
     --set checkpoint.every=epoch --set train.optimizer=sgd --set train.learning_rate=0.05 --set train.weight_decay=20 \
     --set train.on_nan=rollback --set train.schedule=piecewise --set train.boundaries=1 --set train.factors=8

@@ -133,6 +133,21 @@ TEST(no_batch_after_an_evaluation_is_allowed_before_main_has_decided)
     close_run();
 }
 
+/* Nothing is reported until a group is complete, so all its batches must be allowed. */
+TEST(after_an_evaluation_a_whole_group_is_allowed)
+{
+    report_every = EPOCH;
+    open_run(0, true);
+    for (uint64_t number = 0; number < EPOCH; number++)
+        send(number);
+    for (uint64_t number = 0; number < EPOCH; number++)
+        receive(number);
+    remote_towers_allow(remote[0], EPOCH);
+    check_open(EPOCH + report_every - 1);
+    close_run();
+    report_every = 0;
+}
+
 TEST(all_ranks_end_before_the_same_batch)
 {
     open_run(0, false);

@@ -66,6 +66,20 @@ static bool is_lead(const struct remote_towers *remote)
 
 /* ---- decisions of rank 0 ---- */
 
+uint32_t remote_towers_group_ahead(uint32_t report_every)
+{
+    return report_every > 1 ? report_every - 1 : 0;
+}
+
+/* The number of batches to allow beyond those that all towers have reported. Up to half of them are allowed late, and
+ * the others still have to complete a group, and a tower to be ahead of the others by max_staleness. */
+static uint64_t batches_ahead(const struct remote_towers *remote)
+{
+    const double ahead = remote->step_ns > 0 ? AHEAD_NS / remote->step_ns : 0;
+    const uint64_t bounded = ahead < AHEAD_LEAST ? AHEAD_LEAST : ahead > AHEAD_MOST ? AHEAD_MOST : (uint64_t)ahead;
+    return bounded + 2 * ((uint64_t)remote->spec.max_staleness + remote_towers_group_ahead(remote->spec.report_every));
+}
+
 static void send_decision(struct remote_towers *remote, enum message_kind kind, uint64_t number)
 {
     (void)ranks_send_all(remote->spec.ranks, kind, &number, sizeof(number));
@@ -99,6 +113,7 @@ static void raise_limit(struct remote_towers *remote, uint64_t limit, uint64_t l
     pthread_mutex_unlock(&remote->lock);
 }
 
+/* Allows as many batches as after a report, because the next report may be that of a group of batches. */
 void remote_towers_allow(struct remote_towers *remote, uint64_t number)
 {
     pthread_mutex_lock(&remote->lock);
@@ -106,7 +121,7 @@ void remote_towers_allow(struct remote_towers *remote, uint64_t number)
     const bool has_reached = remote->limit == number;
     pthread_mutex_unlock(&remote->lock);
     if (has_reached)
-        raise_limit(remote, number + 1, 1);
+        raise_limit(remote, number + batches_ahead(remote), 1);
 }
 
 void remote_towers_mark(struct remote_towers *remote)
@@ -300,20 +315,6 @@ static int receive_from(struct remote_towers *remote, uint32_t rank, uint64_t nu
         group->message = NULL;
     }
     return 0;
-}
-
-uint32_t remote_towers_group_ahead(uint32_t report_every)
-{
-    return report_every > 1 ? report_every - 1 : 0;
-}
-
-/* The number of batches to allow beyond those that all towers have reported. Up to half of them are allowed late, and
- * the others still have to complete a group, and a tower to be ahead of the others by max_staleness. */
-static uint64_t batches_ahead(const struct remote_towers *remote)
-{
-    const double ahead = remote->step_ns > 0 ? AHEAD_NS / remote->step_ns : 0;
-    const uint64_t bounded = ahead < AHEAD_LEAST ? AHEAD_LEAST : ahead > AHEAD_MOST ? AHEAD_MOST : (uint64_t)ahead;
-    return bounded + 2 * ((uint64_t)remote->spec.max_staleness + remote_towers_group_ahead(remote->spec.report_every));
 }
 
 /* The batches of a group are reported together: measure the mean time of them. */

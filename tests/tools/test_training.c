@@ -237,10 +237,17 @@ TEST(what_model_parts_cannot_do_is_reported)
 TEST(more_classes_are_an_answer_where_only_they_do_not_fit)
 {
     PARTS("2", "data.classes=11");
-    assert_refused("model.parts:", "units, which 2 parts do not divide");
-    assert_refused("model.parts:", "or use data.classes = 12, with classes that no image has");
+    assert_refused("model.parts:", "units, which 2 parts do not divide: use data.classes = 12, with classes that no image has");
+    PARTS("4", "data.classes=10");
+    assert_refused("model.parts:", "model.parts may be 1, 2; or use data.classes = 12, with classes that no image has");
     PARTS("5", "data.classes=11");
+    assert_refused("model.parts:", "units, which 5 parts do not divide: leave model.parts out");
     assert_null(strstr(problem, "data.classes"));
+    PARTS("5", "data.classes=10");
+    assert_refused("model.parts:", "units, which 5 parts do not divide: model.parts may be 1, 2");
+    assert_null(strstr(problem, "data.classes"));
+    SETTINGS("model.name=resnet20_v1", "data.classes=11", "train.slices=4", "model.parts=2");
+    assert_refused("model.parts:", "2 parts do not divide: model.parts may be 1, 11; or use data.classes = 12");
 }
 
 TEST(a_network_without_dense_layers_at_its_end_has_no_parts)

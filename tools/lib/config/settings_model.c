@@ -240,26 +240,43 @@ static void check_freeze(struct settings *settings, struct problems *problems, s
         settings_report(settings, problems, SECTION_MODEL, "freeze", message);
 }
 
+/* Add the numbers of parts that divide all dense layers at the end. Returns how many above 1 there are. */
+static uint32_t add_fitting_parts(const struct net *net, char *text, size_t size)
+{
+    uint32_t found = 0;
+    for (uint32_t parts = 2; parts <= SHARE_PARTS_MAX; parts++) {
+        struct unsupported_reason reason;
+        struct head head;
+        const size_t used = strlen(text);
+        if (head_find(&head, net, parts, &reason) == 0)
+            snprintf(text + used, size - used, "%s%u", found++ == 0 ? ": model.parts may be 1, " : ", ", parts);
+    }
+    return found;
+}
+
+static bool only_classes_do_not_fit(const struct head *head, uint32_t parts)
+{
+    for (uint32_t stage = 0; stage + 1 < head->stage_count; stage++)
+        if (head->stages[stage].units % parts != 0)
+            return false;
+    return parts <= SHARE_PARTS_MAX;
+}
+
 /* Write what to do if the dense layers cannot be divided into so many parts: use another number, which divides all of
  * them, or more classes, if only those do not fit. */
 static void advise_on_parts(const struct net *net, uint32_t parts, char *text, size_t size)
 {
     struct unsupported_reason reason;
     struct head head;
-    if (head_find(&head, net, 1, &reason) != 0) {
+    *text = '\0';
+    const bool has_head = head_find(&head, net, 1, &reason) == 0;
+    const bool may_be_others = has_head && add_fitting_parts(net, text, size) > 0;
+    const size_t used = strlen(text);
+    if (has_head && only_classes_do_not_fit(&head, parts))
+        snprintf(text + used, size - used, "%s use data.classes = %u, with classes that no image has",
+                 may_be_others ? "; or" : ":", (net->classes + parts - 1) / parts * parts);
+    else if (!may_be_others)
         snprintf(text, size, ": leave model.parts out");
-        return;
-    }
-    size_t used = (size_t)snprintf(text, size, ": model.parts may be 1");
-    for (uint32_t fitting = 2; fitting <= SHARE_PARTS_MAX && used < size; fitting++)
-        if (head_find(&head, net, fitting, &reason) == 0)
-            used += (size_t)snprintf(text + used, size - used, ", %u", fitting);
-    for (uint32_t stage = 0; stage + 1 < head.stage_count; stage++)
-        if (head.stages[stage].units % parts != 0)
-            return;
-    if (used < size)
-        snprintf(text + used, size - used, "; or use data.classes = %u, with classes that no image has",
-                 (net->classes + parts - 1) / parts * parts);
 }
 
 /* Check that the dense layers at the end can be divided, for which only training uses model.parts. */

@@ -562,10 +562,11 @@ static void whole_run(struct network *whole, const struct setting *setting, cons
     assert_int_equal(whole->ops->result(plan, &outcome->results[0]), 0);
     if (setting->evaluates) {
         assert_int_equal(whole->ops->answers(plan, outcome->answers), 0);
+        device_memory_wait(whole->compute);
         return;
     }
     if (setting->class_weights != NULL)
-        outcome->weight_sum = whole->gradients[0];
+        device_memory_read(whole->compute, &outcome->weight_sum, whole->gradients, sizeof(outcome->weight_sum));
     assert_int_equal(whole->ops->backward(plan, ignore_layer, NULL), 0);
     for (uint32_t p = 0; p < whole->net->parameter_count; p++)
         if (parameter_is_updated(&whole->net->parameters[p]))

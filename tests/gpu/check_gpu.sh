@@ -10,10 +10,10 @@
 set -u
 
 kernels='cuda/test_kernels cuda/test_kernels_channels cuda/test_kernels_loss
-    cuda/test_kernels_norm cuda/test_kernels_pool cuda/test_kernels_step'
+    cuda/test_kernels_norm cuda/test_kernels_pool cuda/test_kernels_share cuda/test_kernels_step'
 units="stage/test_device stage/test_device_events stage/test_slots $kernels
     compute/test_evaluation compute/test_layers compute/test_graph compute/test_groups compute/test_precisions
-    compute/test_tower compute/test_update
+    compute/test_share compute/test_tower compute/test_tower_parts compute/test_update
     sync/test_halves sync/test_reduce sync/test_relaxed sync/test_servers sync/test_trainer cuda/test_timeline"
 e2e='gpu batches slices threads towers'
 racecheck=$kernels

@@ -76,6 +76,18 @@ train short $small --set train.clip_norm=1e-6 --set train.learning_rate=0 --set 
     --set report.histograms=3
 expect_norms short '3 6 '
 
+# ---- parts of several towers are shown as one parameter ----
+
+parts='--set model.parts=2 --set train.slices=2 --set report.tensorboard=yes --set report.histograms=epoch'
+train parts-1 $small $parts --set devices.towers=1
+train parts-2 $small $parts --set devices.towers=2
+histograms parts-1
+mv "$work/histograms" "$work/histograms.1"
+histograms parts-2
+expect_same_file "$work/histograms" "$work/histograms.1" 'histograms of parts'
+expect_equal "$(wc -l <"$work/histograms")" $((4 * $(wc -l <"$work/tensors"))) 'number of histograms of parts'
+expect_norms parts-2 '3 6 '
+
 # ---- where there is none ----
 
 train none $small --set report.tensorboard=yes

@@ -22,7 +22,7 @@ static int exchange_norms(struct sync *sync, const struct local_batch *local, co
     int rc = tower_put_norms(tower, step);
     if (rc == 0)
         rc = step_clock_mark(sync->clock, SPENT_UPDATE);
-    return rc == 0 ? sync_exchange(sync, head_exchange_of_norms(tower_head(tower)), local->number) : rc;
+    return rc == 0 ? sync_exchange(sync, head_exchange_of_norms(tower_head(tower)), 1, local->number) : rc;
 }
 
 static int update(struct sync *sync, const struct local_batch *local, size_t offset, size_t count, uint32_t samples)

@@ -241,18 +241,36 @@ uint32_t sync_gradient_samples(const struct sync *sync, const struct local_batch
     return is_summed && sync->spec.ops->bucket_ready != NULL ? local->global_count : local->count;
 }
 
-int sync_exchange(struct sync *sync, uint32_t exchange, uint64_t batch)
+/* Those that have numbers. */
+static int start_exchanges(struct sync *sync, const struct bucket_run *exchanges, uint64_t batch)
 {
     struct reduce *const reduce = sync->spec.reduce;
+    int rc = 0;
+    for (uint32_t b = exchanges->first; b < exchanges->first + exchanges->count && rc == 0; b++)
+        rc = sync->buckets.bucket[b].count > 0 ? reduce->ops->start(reduce, sync->spec.index, b, batch) : 0;
+    return rc;
+}
+
+static int await_exchanges(struct sync *sync, const struct bucket_run *exchanges)
+{
+    struct reduce *const reduce = sync->spec.reduce;
+    int rc = 0;
+    for (uint32_t b = exchanges->first; b < exchanges->first + exchanges->count && rc == 0; b++)
+        rc = sync->buckets.bucket[b].count > 0 ? reduce->ops->wait(reduce, sync->spec.index, b) : 0;
+    return rc;
+}
+
+int sync_exchange(struct sync *sync, uint32_t first, uint32_t count, uint64_t batch)
+{
     const struct bucket_run run = sync->buckets.of[REGION_OUTSIDE];
-    const uint32_t bucket = run.first + exchange;
-    if (run.count == 0 || sync->buckets.bucket[bucket].count == 0)
+    const struct bucket_run exchanges = { run.first + first, count };
+    if (run.count == 0)
         return 0;
-    assert(exchange < run.count);
+    assert(count > 0 && first + count <= run.count);
     range_begin(TRACE_EXPOSED_EXCHANGE, batch);
-    int rc = reduce->ops->start(reduce, sync->spec.index, bucket, batch);
+    int rc = start_exchanges(sync, &exchanges, batch);
     if (rc == 0)
-        rc = reduce->ops->wait(reduce, sync->spec.index, bucket);
+        rc = await_exchanges(sync, &exchanges);
     range_end();
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_EXCHANGE) : rc;
 }

@@ -124,12 +124,12 @@ void sync_leave(struct sync *sync);
  * whole batch if this tower's gradients contain the sum over towers, or are those of its parts of the head; otherwise
  * the tower's own samples. Any thread. */
 uint32_t sync_gradient_samples(const struct sync *sync, const struct local_batch *local, size_t offset);
-/* With model.parts: queue an exchange of the head (tower_exchanges) for batch `batch`, of training or evaluation, on the
- * streams for communication, and let the compute stream wait for it. All towers make the same exchanges of each batch in
- * the same order, also for no samples, each at most once. The thread waits for the other towers' threads. The caller has
- * marked on the clock what was computed before. With one tower, or if the exchange has no numbers, does nothing. 0 or a
- * negative errno. */
-int sync_exchange(struct sync *sync, uint32_t exchange, uint64_t batch);
+/* With model.parts: queue `count` >= 1 exchanges of the head (tower_exchanges), side by side, for batch `batch`, of
+ * training or evaluation, on the streams for communication, and let the compute stream wait for them. All towers make the
+ * same exchanges of each batch in the same order, also for no samples, each at most once. The thread waits for the other
+ * towers' threads. The caller has marked on the clock what was computed before. With one tower, and for exchanges without
+ * numbers, does nothing. 0 or a negative errno. */
+int sync_exchange(struct sync *sync, uint32_t first, uint32_t count, uint64_t batch);
 /* Called when a batch has ended: writes its reductions to the trace, if they are not there yet. */
 void sync_record(struct sync *sync);
 /* While the tower's thread waits for its device: does it have to call sync_poll, and has the reduction failed (a

@@ -507,9 +507,7 @@ static int queue_head_forward(struct trainer *trainer, const struct local_batch 
 {
     struct tower *const tower = trainer->tower;
     const struct head *const head = tower_head(tower);
-    int rc = sync_exchange(&trainer->sync, HEAD_FEATURES, local->number);
-    if (rc == 0)
-        rc = sync_exchange(&trainer->sync, HEAD_LABELS, local->number);
+    int rc = sync_exchange(&trainer->sync, HEAD_FEATURES, HEAD_OUTPUTS - HEAD_FEATURES, local->number);
     for (uint32_t stage = 0; stage < head->stage_count && rc == 0; stage++) {
         range_begin(TRACE_FORWARD, local->number);
         rc = tower_head_forward(tower, local, stage, local->phase == PHASE_TRAIN);
@@ -517,7 +515,7 @@ static int queue_head_forward(struct trainer *trainer, const struct local_batch 
         if (rc == 0)
             rc = step_clock_mark(trainer->clock, SPENT_FORWARD);
         if (rc == 0)
-            rc = sync_exchange(&trainer->sync, head_exchange_after(stage), local->number);
+            rc = sync_exchange(&trainer->sync, head_exchange_after(stage), 1, local->number);
     }
     return rc;
 }
@@ -534,7 +532,7 @@ static int queue_head_backward(struct trainer *trainer, const struct local_batch
         if (rc == 0)
             rc = step_clock_mark(trainer->clock, SPENT_BACKWARD);
         if (rc == 0)
-            rc = sync_exchange(&trainer->sync, head_exchange_of_gradients(head, stage), local->number);
+            rc = sync_exchange(&trainer->sync, head_exchange_of_gradients(head, stage), 1, local->number);
     }
     return rc;
 }

@@ -244,7 +244,7 @@ struct backend_ops {
     int (*values)(struct plan *plan, uint32_t layer, float *values_out);
     /* For shares of a net (compute/share.h). NULL: the backend does not compute them. `plan` is one with
      * LAYER_PART_LOSS after its forward, when outside.stats has those of all parts; samples first .. first + count - 1
-     * of it.
+     * of it, maybe none.
      *
      * Queue a copy of the result of these samples to *result_out (pinned host memory), as `result` does; losses are
      * added in the order of samples. */

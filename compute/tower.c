@@ -1153,7 +1153,7 @@ float *tower_average_statistics(struct tower *tower)
 
 /* ---- results ---- */
 
-/* On the host: a result of the step is requested. */
+/* On the host: the last result of the step is requested. */
 static void take_skipped(struct tower *tower, struct backend_result *result)
 {
     result->is_skipped |= tower->was_skipped;
@@ -1173,10 +1173,9 @@ int tower_head_result(struct tower *tower, const struct local_batch *local, uint
 {
     struct plan *const plan = head_loss_plan(tower->head_run, local->phase == PHASE_TRAIN);
     const uint32_t count = tower_microbatch(tower, local, microbatch).count;
-    *result_out = (struct backend_result){ .loss_scale = 1 };
-    const int rc = count > 0 ? tower->spec.backend->part_result(plan, first_row(tower, microbatch), count, result_out)
-                             : 0;
-    take_skipped(tower, result_out);
+    const int rc = tower->spec.backend->part_result(plan, first_row(tower, microbatch), count, result_out);
+    if (microbatch + 1 == tower_microbatches(tower, local->count))
+        take_skipped(tower, result_out);
     return rc;
 }
 

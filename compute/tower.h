@@ -158,7 +158,8 @@ size_t tower_outside(const struct tower *tower, float **floats_out);
 /* Queue forward or backward of own parts of a stage of the head, for the batch to which the local batch belongs. */
 int tower_head_forward(struct tower *tower, const struct local_batch *local, uint32_t stage, bool training);
 int tower_head_backward(struct tower *tower, uint32_t stage);
-/* tower_result and tower_answers of a microbatch, after the last stage's statistics are exchanged. */
+/* tower_result and tower_answers of a microbatch, which may be empty, after the last stage's statistics are exchanged.
+ * After an update that was skipped, the result of the last microbatch says so, on the host no other. */
 int tower_head_result(struct tower *tower, const struct local_batch *local, uint32_t microbatch,
                       struct backend_result *result_out);
 int tower_head_answers(struct tower *tower, const struct local_batch *local, uint32_t microbatch,

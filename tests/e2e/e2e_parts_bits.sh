@@ -66,6 +66,14 @@ differ() {
 same 4 '1 2 4' plain --set train.optimizer=momentum
 same 4 '1 2 4' clip --set train.optimizer=momentum --set train.clip_norm=0.1 --set train.on_nan=skip --set train.ema=0.9
 differ plain-1 clip-1 clip_norm
+# A rate that is far too large: every step but the first is skipped, by all towers, and counted.
+for count in 1 4; do
+    try "skip-$count" $common --set model.parts=4 --set devices.towers=$count --set train.optimizer=sgd \
+        --set train.learning_rate=1e13 --set train.on_nan=skip --set train.epochs=1 --set data.limit=160
+    expect_code 73 'weights that are useless'
+    expect_summary "skip-$count" skipped_steps 3
+done
+expect_equal "$(reports_of skip-4)" "$(reports_of skip-1)" 'metrics of steps that are skipped'
 # Towers that have no samples of their own, in evaluations either.
 "$convert" digits --train 3 --validation 3 -o "$work/few" >/dev/null 2>&1 || fail 'no data'
 same 4 '1 4' few --set "data.train=$work/few/train-*" --set "data.validation=$work/few/validation-*" \

@@ -231,11 +231,11 @@ TEST(exchanges_of_parts_are_a_limit_of_their_own)
                                             .exposed_exchange = 0.2 };
     trial.facts.parts = (struct parts_gain){ .bytes = 85349999, .replicated_bytes = 433123456, .batch = 1200 };
     expect(&trial, LIMIT_EXCHANGE, "train.batch", 0.25);
-    assert_non_null(strstr(find(&trial).text, "a larger train.batch (parts pay below 1200), or fewer towers with more "
+    assert_non_null(strstr(find(&trial).text, "a larger train.batch (parts pay below 1,200), or fewer towers with more "
                            "threads each: a tower sends 85.3 MB in a step instead of 433.1 MB"));
     trial.facts.parts.replicated_bytes = 85000000;
     expect(&trial, LIMIT_EXCHANGE, "model.parts", 0.25);
-    assert_non_null(strstr(find(&trial).text, "leave model.parts out, which pays below a train.batch of 1200: a tower"));
+    assert_non_null(strstr(find(&trial).text, "leave model.parts out, which pays below a train.batch of 1,200: a tower"));
     trial.facts.share.exposed_exchange = VERDICT_REDUCTION;
     expect(&trial, LIMIT_COMPUTE, NULL, NAN);
 }

@@ -289,7 +289,7 @@ static void check_slices(struct settings *settings, struct problems *problems)
              "train.batch = %lld instead", (long long)batch);
     if (train->accumulate > 1)
         settings_report(settings, problems, SECTION_TRAIN, "accumulate", message);
-    if (!sync_table[mode_of(&settings->sync)]->has_slices)
+    if (!sync_table[mode_of(&settings->sync)]->has_slices && settings->model.parts == 0)
         settings_report(settings, problems, SECTION_SYNC, "mode",
                         "in this mode the weights depend on the number of towers, which train.slices excludes: use "
                         "replicated or parameter_server");

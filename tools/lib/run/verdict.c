@@ -377,13 +377,14 @@ static void advise_on_exchanges(struct verdict *verdict, const struct verdict_fa
 {
     const struct parts_gain *const parts = &facts->parts;
     const bool pays = parts->bytes < parts->replicated_bytes;
+    const struct number batch = number_grouped(parts->batch);
     char sent[PARTS_TEXT_SIZE], fix[PARTS_TEXT_SIZE + 160];
     parts_gain_describe(parts, sent);
     if (pays)
-        snprintf(fix, sizeof(fix), "a larger train.batch (parts pay below %u), or fewer towers with more threads each: %s",
-                 parts->batch, sent);
+        snprintf(fix, sizeof(fix), "a larger train.batch (parts pay below %s), or fewer towers with more threads each: %s",
+                 batch.text, sent);
     else
-        snprintf(fix, sizeof(fix), "leave model.parts out, which pays below a train.batch of %u: %s", parts->batch, sent);
+        snprintf(fix, sizeof(fix), "leave model.parts out, which pays below a train.batch of %s: %s", batch.text, sent);
     advise_key(verdict, pays ? "train.batch" : "model.parts", "exchanges limit, towers waited for each other's parts of "
                "layers", fix);
 }

@@ -161,7 +161,8 @@ static void connect(const struct head_run *run, struct plan *plan, uint32_t stag
         .received = inputs,
         .received_gradient = made->sends_gradient ? inputs : NULL,
         .received_parts = stage == 0 ? 1 : head->parts,
-        .sent = is_last ? NULL : at(run, &run->outputs[stage]) + (size_t)part * row_count(run) * (made->units / head->parts),
+        .sent = is_last ? NULL
+                        : at(run, &run->outputs[stage]) + (size_t)part * row_count(run) * (made->units / head->parts),
         .labels = is_last ? (struct mixed_label *)(void *)at(run, &run->labels) : NULL,
         .stats = is_last ? (struct part_stats *)(void *)at(run, &run->statistics) : NULL,
         .part = part,

@@ -372,8 +372,9 @@ static int queue_snapshot(struct trainer *trainer, struct snapshot_pool *pool, s
     return rc == 0 ? snapshot_pool_take(pool, snapshot_out) : rc;
 }
 
-/* Some snapshots are made by tower 0 alone, unless towers have parts of the net. It may have to wait until main has returned the previous one, which main
- * does only when all towers have reported that batch; so the other towers report all their steps here. */
+/* Some snapshots are made by tower 0 alone, unless towers have parts of the net. It may have to wait until main has
+ * returned the previous one, which main does only when all towers have reported that batch; so the other towers report
+ * all their steps here. */
 static int queue_or_wait(struct trainer *trainer, struct snapshot_pool *pool, struct snapshot **snapshot_out)
 {
     return pool->rule.count > 0 ? queue_snapshot(trainer, pool, snapshot_out) : report_all_steps(trainer);

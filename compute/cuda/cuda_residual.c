@@ -111,7 +111,8 @@ static int branch_plan(struct plan *plan, uint32_t head)
     const uint32_t depth = plan_find(plan, head, LAYER_STOCHASTIC_DEPTH);
     *state = (struct branch_state){ .drops = plan->base.training && depth != NET_INPUT, .partials = BUFFER_NONE };
     if (state->drops)
-        dropout_init(&state->dropout, plan->base.backend->spec.seed, net_random_stream(plan->base.net, depth), plan_layer(plan, depth)->rate);
+        dropout_init(&state->dropout, plan->base.backend->spec.seed, net_random_stream(plan->base.net, depth),
+                     plan_layer(plan, depth)->rate);
     if (!plan->base.training || !layer_has(plan_layer(plan, head), PARAMETER_GAMMA))
         return 0;
     return open_partials(plan, head, &state->partials);

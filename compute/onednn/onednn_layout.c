@@ -835,7 +835,8 @@ int layouts_choose(struct backend *backend)
 {
     backend->spec.layout = layout_for_auto(backend->spec.layout, backend->type, nn_instructions());
     struct layouts layouts = { .backend = backend, .net = backend_net(&backend->spec, true) };
-    int rc = fusion_open(&layouts.fusion, layouts.net, (struct layer_range){ 0, layouts.net->layer_count }, onednn_rules, onednn_rule_count, true);
+    int rc = fusion_open(&layouts.fusion, layouts.net, all_layers(layouts.net), onednn_rules, onednn_rule_count,
+                         true);
     if (rc != 0)
         return rc;
     layouts.uniform = find_uniform(&layouts);

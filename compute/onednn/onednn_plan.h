@@ -73,7 +73,7 @@ static inline int plan_buffer(struct plan *plan, size_t bytes, uint32_t *buffer_
 }
 /* A oneDNN memory object, owned by the plan. 0 or a negative errno. */
 int plan_memory(struct plan *plan, nn_md md, struct place place, dnnl_memory_t *memory_out);
-/* Points all oneDNN memories into the backend's pool, which may have moved, and their block in it. 0 or a negative errno. */
+/* Points all oneDNN memories into the plan's block of the pool, which may have moved. 0 or a negative errno. */
 int plan_bind_memories(struct plan *plan);
 
 static inline enum value_type plan_type(const struct plan *plan)

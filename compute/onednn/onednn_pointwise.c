@@ -167,7 +167,8 @@ static int dropout_plan(struct plan *plan, uint32_t layer)
     if (!plan->base.training)
         return 0;
     struct dropout_state *const state = plan->base.states[layer];
-    dropout_init(&state->dropout, backend->spec.seed, net_random_stream(plan->base.net, layer), plan_layer(plan, layer)->rate);
+    dropout_init(&state->dropout, backend->spec.seed, net_random_stream(plan->base.net, layer),
+                 plan_layer(plan, layer)->rate);
     state->reads_relu = dropout_reads_relu(plan, layer);
     const int rc = plan_scratch(plan, layer, backend->spec.threads * 2 * tensor_count(out_tensor(plan, layer)),
                                 PASS_FORWARD, PASS_FORWARD, &state->masks);

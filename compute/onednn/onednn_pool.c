@@ -107,7 +107,8 @@ static int pool_plan(struct plan *plan, uint32_t layer)
                          about->out.height * about->stride_h == about->in.height &&
                          about->out.width * about->stride_w == about->in.width;
     if (pool->has_dropout)
-        dropout_init(&pool->dropout, plan_backend(plan)->spec.seed, net_random_stream(plan->base.net, dropout), plan_layer(plan, dropout)->rate);
+        dropout_init(&pool->dropout, plan_backend(plan)->spec.seed, net_random_stream(plan->base.net, dropout),
+                     plan_layer(plan, dropout)->rate);
     return 0;
 }
 

@@ -465,7 +465,8 @@ static int branch_plan(struct plan *plan, uint32_t head)
     const uint32_t depth = plan_find(plan, head, LAYER_STOCHASTIC_DEPTH);
     *state = (struct branch){ .drops = plan->base.training && depth != NET_INPUT, .sums = BUFFER_NONE };
     if (state->drops)
-        dropout_init(&state->dropout, plan_backend(plan)->spec.seed, net_random_stream(plan->base.net, depth), plan_layer(plan, depth)->rate);
+        dropout_init(&state->dropout, plan_backend(plan)->spec.seed, net_random_stream(plan->base.net, depth),
+                     plan_layer(plan, depth)->rate);
     if (!plan->base.training || !layer_has(plan_layer(plan, head), PARAMETER_GAMMA))
         return 0;
     use_gradient_early(plan, head);

@@ -26,6 +26,11 @@ struct fusion_rule {
 /* Layers first .. end - 1 of a net, which read nothing of the layers before and end in a loss or LAYER_SEND. */
 struct layer_range { uint32_t first, end; };
 
+static inline struct layer_range all_layers(const struct net *net)
+{
+    return (struct layer_range){ 0, net->layer_count };
+}
+
 /* A group. */
 struct group {
     uint32_t head;              /* the head of this layer's group, which may be the layer itself; FUSION_LEFT_OUT:

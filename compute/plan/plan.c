@@ -174,10 +174,9 @@ int plan_base_claim(const struct plan_base *plan)
 
 void plan_base_use(struct plan_base *base, const struct plan_spec *spec)
 {
-    const struct layer_range all = { 0, base->net->layer_count };
     base->count = spec->count;
     base->training = spec->training;
-    base->range = spec->range.end > 0 ? spec->range : all;
+    base->range = spec->range.end > 0 ? spec->range : all_layers(base->net);
     base->block = spec->block;
 }
 

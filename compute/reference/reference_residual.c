@@ -196,7 +196,8 @@ static int stochastic_depth_plan(struct plan *base, uint32_t index)
 {
     struct reference_plan *const plan = reference_plan_of(base);
     const uint64_t seed = ((const struct reference *)plan->base.backend)->spec.seed;
-    dropout_init(&plan->layers[index].dropout, seed, net_random_stream(plan->base.net, index), plan->base.net->layers[index].rate);
+    dropout_init(&plan->layers[index].dropout, seed, net_random_stream(plan->base.net, index),
+                 plan->base.net->layers[index].rate);
     return 0;
 }
 

@@ -159,7 +159,8 @@ static int queue_copy_in(struct rendezvous *rendezvous, const struct share *shar
     const uint64_t number = share->started_count;
     if (bucket->use == BUCKET_BROADCAST)
         return tower != bucket->owner
-                   ? 0 : queue_copy_to(rendezvous, share, bucket, exchange_buffer(exchange, term->rank, 0, number), sizeof(float));
+                   ? 0 : queue_copy_to(rendezvous, share, bucket, exchange_buffer(exchange, term->rank, 0, number),
+                                       sizeof(float));
     if (bucket->use == BUCKET_ALL_GATHER) {
         const struct bucket piece = bucket_pieces(bucket, tower, 1);
         float *const to = (float *)(void *)exchange_buffer(exchange, term->rank, 0, number);

@@ -251,7 +251,8 @@ static size_t value_bytes(const struct net *net, enum precision precision)
     struct plan *plan;
     struct backend_needs needs;
     open_in(&network, net, COUNT, precision);
-    assert_int_equal(backend_onednn_ops.plan(network.backend, &(struct plan_spec){ .count = 256, .training = true }, &plan), 0);
+    const struct plan_spec spec = { .count = 256, .training = true };
+    assert_int_equal(backend_onednn_ops.plan(network.backend, &spec, &plan), 0);
     backend_onednn_ops.needs(network.backend, &needs);
     backend_onednn_ops.plan_close(plan);
     network_close(&network);

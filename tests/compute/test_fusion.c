@@ -25,7 +25,7 @@ static void folded_net_begin(struct folded_net *made)
 static void folded_net_find(struct folded_net *made, bool training)
 {
     network_net_end(made->net, made->net->layer_count - 1);
-    assert_int_equal(fusion_open(&made->fusion, made->net, (struct layer_range){ 0, made->net->layer_count }, rules, RULES, training), 0);
+    assert_int_equal(fusion_open(&made->fusion, made->net, all_layers(made->net), rules, RULES, training), 0);
 }
 
 static void folded_net_end(struct folded_net *made)
@@ -194,7 +194,7 @@ TEST(no_rules_fold_nothing)
 {
     struct net *const net = network_random_graph(1, 0.5f);
     struct fusion fusion;
-    assert_int_equal(fusion_open(&fusion, net, (struct layer_range){ 0, net->layer_count }, NULL, 0, true), 0);
+    assert_int_equal(fusion_open(&fusion, net, all_layers(net), NULL, 0, true), 0);
     for (uint32_t i = 0; i < net->layer_count; i++) {
         assert_true(fusion_is_head(&fusion, i));
         assert_int_equal(fusion.groups[i].output, i + 1);
@@ -254,7 +254,7 @@ TEST(every_group_reads_what_groups_before_it_made)
     for (uint32_t seed = 0; seed < GRAPHS; seed++) {
         struct net *const net = network_random_graph(seed, 0.5f);
         struct fusion fusion;
-        assert_int_equal(fusion_open(&fusion, net, (struct layer_range){ 0, net->layer_count }, rules, RULES, seed % 2 == 0), 0);
+        assert_int_equal(fusion_open(&fusion, net, all_layers(net), rules, RULES, seed % 2 == 0), 0);
         check_graph(&fusion);
         for (uint32_t i = 0; i < net->layer_count; i++)
             folded += fusion.groups[i].head == i && fusion.groups[i].tail_count == 2;

@@ -109,7 +109,8 @@ static uint32_t count_sub_batches(struct network *network, const struct net *net
 {
     struct plan *plan;
     uint32_t count = 0;
-    assert_int_equal(network->ops->plan(network->backend, &(struct plan_spec){ .count = SAMPLES, .training = training }, &plan), 0);
+    const struct plan_spec spec = { .count = SAMPLES, .training = training };
+    assert_int_equal(network->ops->plan(network->backend, &spec, &plan), 0);
     for (uint32_t v = 0; v <= net->layer_count; v++)
         count += value_sub_batch(plan, v) != 0;
     network->ops->plan_close(plan);
@@ -199,7 +200,8 @@ static uint32_t count_fronts(struct net *net, enum layout layout, bool training)
     struct plan *plan;
     uint32_t count = 0;
     open_laid_out(&network, "onednn", net, layout);
-    assert_int_equal(network.ops->plan(network.backend, &(struct plan_spec){ .count = COUNT, .training = training }, &plan), 0);
+    const struct plan_spec spec = { .count = COUNT, .training = training };
+    assert_int_equal(network.ops->plan(network.backend, &spec, &plan), 0);
     for (uint32_t v = 0; v <= net->layer_count; v++)
         count += value_is_front(&plan->base.values, v);
     network.ops->plan_close(plan);
@@ -253,7 +255,8 @@ TEST(all_blocks_of_the_models_grow_in_place)
         open_laid_out(&network, "onednn", net, LAYOUT_NHWC);
         for (int training = 0; training <= 1; training++) {
             struct plan *plan;
-            assert_int_equal(network.ops->plan(network.backend, &(struct plan_spec){ .count = COUNT, .training = training != 0 }, &plan), 0);
+            const struct plan_spec spec = { .count = COUNT, .training = training != 0 };
+            assert_int_equal(network.ops->plan(network.backend, &spec, &plan), 0);
             assert_grows(net, plan);
             network.ops->plan_close(plan);
         }
@@ -271,7 +274,8 @@ static size_t bytes_of(struct net *net, enum layout layout)
     struct network network;
     struct plan *plan;
     open_laid_out(&network, "onednn", net, layout);
-    assert_int_equal(network.ops->plan(network.backend, &(struct plan_spec){ .count = COUNT, .training = false }, &plan), 0);
+    const struct plan_spec spec = { .count = COUNT, .training = false };
+    assert_int_equal(network.ops->plan(network.backend, &spec, &plan), 0);
     const size_t bytes = plan->base.values.bytes;
     network.ops->plan_close(plan);
     network_close(&network);

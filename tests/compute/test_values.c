@@ -93,7 +93,7 @@ static void planned_open(struct planned *planned, uint32_t seed, bool training)
     struct net *const net = network_random_graph(seed, 0.5f);
     planned->net = net;
     const uint32_t rule_count = seed % 3 == 0 ? 0 : sizeof(rules) / sizeof(rules[0]);
-    assert_int_equal(fusion_open(&planned->fusion, net, (struct layer_range){ 0, net->layer_count }, rules, rule_count, training), 0);
+    assert_int_equal(fusion_open(&planned->fusion, net, all_layers(net), rules, rule_count, training), 0);
     for (uint32_t v = 0; v <= net->layer_count; v++)
         planned->bytes[v] = 8 * WORDS * shape_count(v == 0 ? net->input : net->layers[v - 1].out);
     for (uint32_t i = 0; i < net->layer_count; i++)
@@ -571,7 +571,7 @@ TEST(an_absent_value_has_no_buffer_and_its_gradient_has_one)
         struct fusion fusion;
         struct value_memory memory;
         uses[norm].out_absent = absent != 0;
-        assert_int_equal(fusion_open(&fusion, net, (struct layer_range){ 0, net->layer_count }, rules, sizeof(rules) / sizeof(rules[0]), true), 0);
+        assert_int_equal(fusion_open(&fusion, net, all_layers(net), rules, sizeof(rules) / sizeof(rules[0]), true), 0);
         assert_int_equal(value_memory_open(&memory, &fusion, true, sizes, uses), 0);
         assert_int_equal(memory.values[relu + 1].buffer == BUFFER_NONE, absent);
         assert_int_not_equal(memory.values[conv + 1].buffer, BUFFER_NONE);

@@ -66,7 +66,8 @@ static bool is_winograd(struct network *network, const char *layer, const char *
 {
     struct lines lines = { .layer = layer, .what = what };
     struct plan *plan;
-    assert_int_equal(network->ops->plan(network->backend, &(struct plan_spec){ .count = count, .training = true }, &plan), 0);
+    const struct plan_spec spec = { .count = count, .training = true };
+    assert_int_equal(network->ops->plan(network->backend, &spec, &plan), 0);
     network->ops->plan_describe(plan, look_for, &lines);
     network->ops->plan_close(plan);
     return lines.found;

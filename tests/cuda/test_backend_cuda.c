@@ -355,7 +355,8 @@ static void check_growing(const char *model, bool training)
     struct network fixture;
     network_open_device(&fixture, "cuda", net);
     assert_int_equal(network_open_backend(&fixture, &spec), 0);
-    assert_int_equal(fixture.ops->plan(fixture.backend, &(struct plan_spec){ .count = SAMPLES, .training = training }, &plan), 0);
+    const struct plan_spec wanted = { .count = SAMPLES, .training = training };
+    assert_int_equal(fixture.ops->plan(fixture.backend, &wanted, &plan), 0);
     assert_grows(net, (const struct plan_base *)(const void *)plan);
     fixture.ops->plan_close(plan);
     network_close(&fixture);

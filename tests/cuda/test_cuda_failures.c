@@ -84,7 +84,8 @@ TEST(plans_allocate_only_when_asked)
         spec.workspace_max = 1 << 20;
         cuda_fixture_open_with(&fixture, "cuda", &spec, false);
         const size_t before = free_memory(&fixture);
-        assert_int_equal(fixture.ops->plan(fixture.backend, &(struct plan_spec){ .count = SAMPLES, .training = true }, &plan), 0);
+        const struct plan_spec wanted = { .count = SAMPLES, .training = true };
+        assert_int_equal(fixture.ops->plan(fixture.backend, &wanted, &plan), 0);
         assert_int_equal(free_memory(&fixture), before);
         const struct backend_needs needs = cuda_fixture_needs(&fixture);
         assert_int_equal(fixture.ops->allocate(fixture.backend), 0);
@@ -210,7 +211,8 @@ TEST(sizes_that_overflow_are_refused)
     network_open_device(&fixture, "cuda", net);
     assert_int_equal(network_open_backend(&fixture, &spec), 0);
     struct plan *plan = NULL;
-    assert_int_equal(fixture.ops->plan(fixture.backend, &(struct plan_spec){ .count = 2, .training = true }, &plan), 0);    /* gigabytes, not allocated yet */
+    const struct plan_spec wanted = { .count = 2, .training = true };
+    assert_int_equal(fixture.ops->plan(fixture.backend, &wanted, &plan), 0);    /* gigabytes, not allocated yet */
     fixture.ops->plan_close(plan);
     assert_int_equal(try_plan(&fixture, 3), -EOVERFLOW);
     assert_non_null(strstr(messages, "10000x10000"));
@@ -227,7 +229,8 @@ static int set_up(struct network *fixture, const struct backend_spec *spec)
     bool *ends = cuda_fixture_ends(spec->net, 6, 0);
     int rc = network_open_backend(fixture, spec);
     for (uint32_t i = 0; i < 2 && rc == 0; i++) {
-        rc = fixture->ops->plan(fixture->backend, &(struct plan_spec){ .count = i == 0 ? SAMPLES : 5, .training = i == 0 }, &fixture->plans[i]);
+        const struct plan_spec wanted = { .count = i == 0 ? SAMPLES : 5, .training = i == 0 };
+        rc = fixture->ops->plan(fixture->backend, &wanted, &fixture->plans[i]);
         fixture->plan_count += rc == 0;
     }
     if (rc == 0)

@@ -332,7 +332,8 @@ static void check_kernels(struct net *net, enum layout layout)
     assert_int_equal(network_open_backend(&network, &spec), 0);
     for (int training = 0; training <= 1; training++) {
         struct plan *plan;
-        assert_int_equal(network.ops->plan(network.backend, &(struct plan_spec){ .count = COUNT, .training = training != 0 }, &plan), 0);
+        const struct plan_spec wanted = { .count = COUNT, .training = training != 0 };
+        assert_int_equal(network.ops->plan(network.backend, &wanted, &plan), 0);
         network.ops->plan_close(plan);
     }
     network_close(&network);

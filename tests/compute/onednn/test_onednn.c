@@ -269,7 +269,8 @@ static void digits_close(struct digits *digits)
 static struct plan *plan_make(struct network *network, uint32_t count, bool training)
 {
     struct plan *plan;
-    assert_int_equal(network->ops->plan(network->backend, &(struct plan_spec){ .count = count, .training = training }, &plan), 0);
+    const struct plan_spec spec = { .count = count, .training = training };
+    assert_int_equal(network->ops->plan(network->backend, &spec, &plan), 0);
     assert_int_equal(network->ops->allocate(network->backend), 0);
     return plan;
 }

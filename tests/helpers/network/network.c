@@ -287,7 +287,8 @@ struct plan *network_plan(struct network *network, uint32_t count, bool training
     }
     assert_true(network->plan_count < NETWORK_PLANS_MAX);
     struct plan **plan = &network->plans[network->plan_count++];
-    assert_int_equal(network->ops->plan(network->backend, &(struct plan_spec){ .count = count, .training = training }, plan), 0);
+    const struct plan_spec spec = { .count = count, .training = training };
+    assert_int_equal(network->ops->plan(network->backend, &spec, plan), 0);
     assert_int_equal(network->ops->allocate(network->backend), 0);
     return *plan;
 }

@@ -12,7 +12,7 @@
 ALWAYS_INLINE void activation_exp(const lanes *at, lanes *exp_out)
 {
     const lanes zero = { 0 }, least = zero - 87.0f, most = zero + 88.0f;
-    lanes x = LANES_SELECT(*at < -87.0f, least, *at);
+    lanes x = LANES_SELECT(*at >= -87.0f, *at, least);  /* of a NaN, too: its bits cannot be added */
     x = LANES_SELECT(x > 88.0f, most, x);
     const lanes shifted = x * 1.44269504f + 12582912.0f, n = shifted - 12582912.0f;
     const lanes r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
@@ -23,7 +23,7 @@ ALWAYS_INLINE void activation_exp(const lanes *at, lanes *exp_out)
     p = p * r + 5.00000007e-1f;
     const lanes power = p * r * r + r + 1.0f;
     const lanes scaled = (lanes)((lane_bits)power + ((lane_bits)shifted << 23));
-    *exp_out = LANES_SELECT(*at == *at, scaled, *at);   /* the sum of the bits of a NaN may be a number */
+    *exp_out = LANES_SELECT(*at == *at, scaled, *at);
 }
 
 /* The sigmoid of x and that of -x. */

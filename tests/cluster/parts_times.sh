@@ -52,9 +52,9 @@ for mpi in $mpis; do
     echo "$mpi: a host sends $(traffic 0) MB a step, with parts $(traffic 2) MB"
     for pair in $(seq "$pairs"); do
         if [ $((pair % 2)) = 0 ]; then
-            parts=$(timed 2 12) whole=$(timed 0 12)
+            parts=$(timed 2 8) whole=$(timed 0 8)
         else
-            whole=$(timed 0 12) parts=$(timed 2 12)
+            whole=$(timed 0 8) parts=$(timed 2 8)
         fi
         echo "$mpi $whole $parts" | awk '{ printf "%s: whole %.0f ms, parts %.0f ms, whole / parts %.2f\n", $1, $2, $3, $2 / $3 }'
     done

@@ -50,7 +50,6 @@ static inline uint32_t head_exchange_of_norms(const struct head *head)
 
 struct head_spec {
     const struct head *head;            /* lent */
-    const struct net *share;            /* lent; of `own` */
     struct part_range own;
     uint32_t slices;                    /* of the run */
     uint32_t slice_max;                 /* the most samples of a slice */

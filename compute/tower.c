@@ -248,7 +248,6 @@ static int open_head(struct tower *tower)
         return 0;
     const struct head_spec head = {
         .head = &tower->head,
-        .share = tower->share,
         .own = { spec->parts.first, spec->parts.count },
         .slices = spec->slices.all,
         .slice_max = batch_part_find(spec->parts.batch, spec->slices.pairs, spec->slices.all, 0).count,

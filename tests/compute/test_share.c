@@ -970,8 +970,8 @@ static const float *many_weights(uint32_t classes)
     return weights;
 }
 
-/* Many classes in each part, a number of them that no vector divides, with several largest logits, of which the first
- * is the answer. */
+/* Each part has many classes, but not a multiple of a vector's length. Several logits are the largest; the first of
+ * them is the answer. */
 TEST_ON_EACH_BACKEND(many_classes_are_searched_for_the_first_largest)
 {
     enum { CLASSES = 4 * 1303 };

@@ -1,5 +1,5 @@
-/* Tests of towers that have parts of the dense layers (model.parts): their weights do not depend on how many towers
- * there are, on who exchanges, or on ranks. */
+/* Tests of towers that have parts of the dense layers (model.parts): the weights do not depend on the number of towers,
+ * on the kind of reduction, or on the number of ranks. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Tests of the bytes that towers send with and without model.parts: those of networks that papers count, and those of a
- * network that is counted by hand. */
+/* Tests of the bytes that towers send with and without model.parts: for well-known networks, whose bytes are known, and
+ * for a small one that is counted by hand. */
 #include "compute/model.h"
 #include "compute/part_loss.h"
 #include "compute/tower.h"

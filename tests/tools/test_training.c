@@ -203,7 +203,7 @@ TEST(what_does_not_go_together_is_reported)
     assert_string_equal(problem, "");
 }
 
-/* Dense layers of 384, 192 and 10 units, in slices. */
+/* The network has dense layers of 384, 192 and 10 units. */
 #define PARTS(count, ...) SETTINGS("model.name=cifar_alexnet", "train.slices=4", "model.parts=" count, __VA_ARGS__)
 
 static void assert_refused(const char *key, const char *why)

@@ -78,7 +78,7 @@ static void fill(float *numbers, const struct net *net, uint32_t what, uint32_t 
         numbers[i] = number_of(what, parameter, i);
 }
 
-/* Write the numbers of all kinds to a tower, or zeros. */
+/* Set weights, states and averages of a tower to the numbers of number_of, or to zeros. */
 static void write_tower(const struct run *run, struct tower *tower, bool zeros)
 {
     const uint32_t states = tower_state_count(tower_spec(tower));
@@ -353,7 +353,7 @@ TEST_WITH(parts_of_any_towers_make_the_files_of_one_tower, fixture_folder_make, 
 
 /* ---- there and back ---- */
 
-/* Towers of `kind` read the checkpoint of a run of `saved`, and then save the same. */
+/* A run of `kind` that resumes from a checkpoint of a run of `saved` saves the same numbers again. */
 static void check_resume(const struct kind *saved, const struct kind *kind)
 {
     struct checkpoint_reader *reader;

@@ -262,8 +262,8 @@ static bool only_classes_do_not_fit(const struct head *head, uint32_t parts)
     return parts <= SHARE_PARTS_MAX;
 }
 
-/* Write what to do if the dense layers cannot be divided into so many parts: use another number, which divides all of
- * them, or more classes, if only those do not fit. */
+/* Write advice for dense layers that cannot be divided into so many parts: other numbers of parts, or more classes if
+ * only the last layer does not fit. */
 static void advise_on_parts(const struct net *net, uint32_t parts, char *text, size_t size)
 {
     struct unsupported_reason reason;

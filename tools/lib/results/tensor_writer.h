@@ -41,7 +41,7 @@ void tensor_writer_close(struct tensor_writer *writer);
  * borrowed. */
 void tensor_writer_name(struct tensor_writer *writer, uint32_t i, const char *name, const struct parameter *parameter,
                         size_t bytes);
-/* Begin another file with the same tensors. */
+/* Start a new file with the same tensors: none of its pieces has been hashed yet. */
 void tensor_writer_begin(struct tensor_writer *writer);
 /* Hash the next piece of tensor `i`, which is borrowed until the file is written. The pieces of a tensor follow each
  * other, and those of the tensors are in the order of the file. With `is_weight` the numbers have to be finite

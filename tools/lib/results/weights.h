@@ -90,9 +90,9 @@ void weights_close(struct weights *weights);
  * has failed), or -EREMOTEIO if a tower cannot be read for another reason. */
 int weights_save(struct weights *weights, struct run_directory *directory, const char *file, struct tower *const *towers,
                  uint64_t steps, const char **broken_out);
-/* Write the weights of an evaluation, the SNAPSHOT_EVALUATEDs of these towers, whose contents are lost, as
- * CHECKPOINT_BEST_FILE, in the same way; `metadata` describe the evaluation. From any thread, but not while another
- * function uses the weights. Allocates nothing. Returns as weights_save. */
+/* Write the weights of an evaluation as CHECKPOINT_BEST_FILE, in the same way. They are in the towers' snapshots of
+ * kind SNAPSHOT_EVALUATED, whose contents are lost; `metadata` describe the evaluation. From any thread, but not while
+ * another function uses the weights. Allocates nothing. Returns as weights_save. */
 int weights_save_best(struct weights *weights, struct run_directory *directory, struct snapshot *const *snapshots,
                       const struct checkpoint_metadata *metadata, const char **broken_out);
 
